@@ -156,7 +156,7 @@ static int reset_rule(struct ration *r, const struct rn_book *book, const struct
     const struct rn_compiled *any = of ? &of->base : any_limit(book, a->rule);
     struct target t = {.r = r, .now_ns = reset->now_ns};
     uint64_t hash = any ? rn_gather_hash(a, any) : 0;
-    const struct rn_override *o = of ? rn_roll_find(&roster->overrides, hash) : NULL;
+    const struct rn_override *o = of ? rn_map_find(&roster->overrides, hash) : NULL;
     int code = any ? forget_rule(&t, book, a->rule, hash) : 0;
 
     if (code == 0 && o && o->plan->limit)

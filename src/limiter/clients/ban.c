@@ -7,8 +7,8 @@
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "limiter/limiter.h"
 #include "limiter/clients/index.h"
+#include "limiter/limiter.h"
 
 /* --- what is compared ------------------------------------------------------------------ */
 
@@ -188,7 +188,7 @@ int rn_ban_enter(struct rn_roster *roster, const struct rn_book *book,
     if (client->count == 0 || client->count > RATION_BAN_ATTRIBUTES_MAX)
         return RATION_EINVAL;
     *hash = describe_all(roster, book, client, &wanted);
-    before = rn_roll_find(&roster->bans, *hash);
+    before = rn_map_find(&roster->bans, *hash);
     if (before && !replaces) {
         roster->bans_meet = true;
         if (before->expires_ns >= expires_ns)
@@ -198,7 +198,7 @@ int rn_ban_enter(struct rn_roster *roster, const struct rn_book *book,
     if (code != 0)
         return code;
     ban = malloc(sizeof *ban + client->note.len);
-    if (!ban || !rn_roll_reserve(&roster->bans)) {
+    if (!ban || !rn_map_reserve(&roster->bans)) {
         free(ban);
         return RATION_ENOMEM;
     }
@@ -206,7 +206,7 @@ int rn_ban_enter(struct rn_roster *roster, const struct rn_book *book,
     if (client->note.len != 0)
         memcpy(ban->reason, client->note.data, client->note.len);
     add_live(kind, 1);
-    before = rn_roll_put(&roster->bans, *hash, ban);
+    before = rn_map_put(&roster->bans, *hash, ban);
     if (before)
         retire(roster, before);
     return 0;
@@ -214,7 +214,7 @@ int rn_ban_enter(struct rn_roster *roster, const struct rn_book *book,
 
 void rn_ban_leave(struct rn_roster *roster, uint64_t hash)
 {
-    struct rn_ban *before = rn_roll_remove(&roster->bans, hash);
+    struct rn_ban *before = rn_map_remove(&roster->bans, hash);
 
     if (before)
         retire(roster, before);
@@ -268,7 +268,7 @@ static const struct rn_ban *find_of_kind(const struct rn_roster *roster,
             return NULL;
         hash_value(&s, &kind->parts[i], &v);
     }
-    return rn_roll_find(&roster->bans, rn_siphash_done(&s));
+    return rn_map_find(&roster->bans, rn_siphash_done(&s));
 }
 
 const struct rn_ban *rn_ban_find(const struct ration *r, const struct rn_roster *roster,

@@ -23,13 +23,13 @@ int rn_clients_init(struct rn_clients *c)
     return pthread_mutex_init(&c->lock, NULL) == 0 ? 0 : RATION_ENOMEM;
 }
 
-static void free_entries(struct rn_roll *roll)
+static void free_entries(struct rn_map *map)
 {
     uint64_t at = 0;
 
-    for (void *entry; (entry = rn_roll_next(roll, &at)) != NULL;)
+    for (void *entry; (entry = rn_map_next(map, &at)) != NULL;)
         free(entry);
-    rn_roll_done(roll);
+    rn_map_done(map);
 }
 
 void rn_clients_done(struct rn_clients *c)
@@ -78,9 +78,9 @@ static void restart(void *arg)
 
 struct rn_entry *rn_clients_known(struct rn_clients *c, uint64_t identity, bool ban)
 {
-    struct rn_entry *e = rn_roll_find(rn_clients_roll(c, ban), identity);
+    struct rn_entry *e = rn_map_find(rn_clients_map(c, ban), identity);
 
-    return e ? e : rn_roll_find(&c->gone, identity);
+    return e ? e : rn_map_find(&c->gone, identity);
 }
 
 static int see_set(struct ration *r, const struct rn_record *record, const struct rn_client *client)
@@ -92,7 +92,7 @@ static int see_set(struct ration *r, const struct rn_record *record, const struc
         free(e);
         return RATION_ENOMEM;
     }
-    free(rn_roll_remove(&c->gone, e->identity));
+    free(rn_map_remove(&c->gone, e->identity));
     return 0;
 }
 
@@ -236,7 +236,7 @@ void rn_clients_end(struct ration *r, bool changed)
 struct rn_entry *rn_clients_find(struct rn_clients *c, const struct rn_client *client, bool ban)
 {
     struct rn_entry *e =
-        rn_roll_find(rn_clients_roll(c, ban), rn_client_identity(client, &c->secret));
+        rn_map_find(rn_clients_map(c, ban), rn_client_identity(client, &c->secret));
 
     return e && e->expires_ns > c->now_ns ? e : NULL;
 }
@@ -245,11 +245,11 @@ int rn_clients_room(struct ration *r, const struct rn_client *client, bool ban,
                     struct ration_error *error)
 {
     const uint32_t most = ban ? RATION_BANS_MAX : RATION_OVERRIDES_MAX;
-    struct rn_roll *roll = rn_clients_roll(&r->clients, ban);
+    struct rn_map *map = rn_clients_map(&r->clients, ban);
 
-    if (roll->live >= most)
+    if (map->live >= most)
         rn_clients_drop_expired(r);
-    if (roll->live < most || rn_clients_find(&r->clients, client, ban))
+    if (map->live < most || rn_clients_find(&r->clients, client, ban))
         return 0;
     return rn_error_set(error, RATION_EFULL, 0,
                         "%" PRIu32 " %s are set, which is the most; delete some", most,

@@ -40,12 +40,12 @@ struct rn_entry {
 
 struct rn_clients {
     pthread_mutex_t lock;
-    struct rn_roll overrides, bans; /* struct rn_entry, by identity */
-    struct rn_roll gone;            /* the same, of what was deleted: if `sharing` */
-    struct rn_hash_key secret;      /* of identities: the table's */
-    struct rn_journal journal;      /* path NULL: there is no state file */
-    uint64_t sequence;              /* of the last change */
-    uint64_t generation;            /* of the table when the journal was last read */
+    struct rn_map overrides, bans; /* struct rn_entry, by identity */
+    struct rn_map gone;            /* the same, of what was deleted: if `sharing` */
+    struct rn_hash_key secret;     /* of identities: the table's */
+    struct rn_journal journal;     /* path NULL: there is no state file */
+    uint64_t sequence;             /* of the last change */
+    uint64_t generation;           /* of the table when the journal was last read */
     uint64_t epoch;
     bool sharing;    /* with other nodes: share.h */
     bool merging;    /* what is put in force comes from them */
@@ -73,7 +73,7 @@ void rn_clients_lock(struct ration *r, int64_t now_ns);
 /* The same; false if somebody has it. */
 bool rn_clients_try_lock(struct ration *r, int64_t now_ns);
 
-static inline struct rn_roll *rn_clients_roll(struct rn_clients *c, bool ban)
+static inline struct rn_map *rn_clients_map(struct rn_clients *c, bool ban)
 {
     return ban ? &c->bans : &c->overrides;
 }

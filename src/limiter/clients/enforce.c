@@ -6,8 +6,8 @@
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "limiter/limiter.h"
 #include "limiter/clients/index.h"
+#include "limiter/limiter.h"
 
 struct rn_book *rn_clients_book(struct ration *r)
 {
@@ -49,11 +49,11 @@ static void leave(struct rn_clients *c, struct rn_roster *roster, const struct r
         rn_override_leave(roster, e->hash);
 }
 
-static int enter_all(struct rn_roll *roll, struct rn_roster *roster, const struct rn_book *book)
+static int enter_all(struct rn_map *map, struct rn_roster *roster, const struct rn_book *book)
 {
     uint64_t at = 0;
 
-    for (struct rn_entry *e; (e = rn_roll_next(roll, &at)) != NULL;)
+    for (struct rn_entry *e; (e = rn_map_next(map, &at)) != NULL;)
         if (enter(roster, book, e, false) != 0)
             return RATION_ENOMEM;
     return 0;
@@ -70,8 +70,8 @@ static struct rn_roster *make_roster(struct rn_clients *c, const struct rn_book 
         c->stale = true;
         return NULL;
     }
-    rn_roll_trim(&roster->overrides);
-    rn_roll_trim(&roster->bans);
+    rn_map_trim(&roster->overrides);
+    rn_map_trim(&roster->bans);
     return roster;
 }
 
@@ -155,20 +155,20 @@ int rn_clients_roster(struct ration *r, bool need_book, struct rn_book **book,
 int rn_clients_put(struct ration *r, struct rn_entry *e)
 {
     struct rn_clients *c = &r->clients;
-    struct rn_roll *roll = rn_clients_roll(c, e->ban);
+    struct rn_map *map = rn_clients_map(c, e->ban);
     struct rn_book *book;
     struct rn_roster *roster;
     int code = rn_clients_roster(r, e->ban, &book, &roster, NULL);
 
-    if (code != 0 || !rn_roll_reserve(roll))
+    if (code != 0 || !rn_map_reserve(map))
         return RATION_ENOMEM;
-    rn_roll_trim(roll);
-    const struct rn_entry *known = rn_roll_find(roll, e->identity);
+    rn_map_trim(map);
+    const struct rn_entry *known = rn_map_find(map, e->identity);
     bool replaces = known && known->active && roster && !roster->bans_meet;
 
     if (roster && enter(roster, book, e, replaces) != 0)
         return RATION_ENOMEM;
-    struct rn_entry *before = rn_roll_put(roll, e->identity, e);
+    struct rn_entry *before = rn_map_put(map, e->identity, e);
 
     if (before && roster && (!e->active || before->hash != e->hash || roster->bans_meet))
         leave(c, roster, before);
@@ -182,29 +182,29 @@ void rn_clients_drop(struct ration *r, struct rn_entry *e)
 {
     const struct rn_book *book = rn_clients_book(r);
 
-    rn_roll_remove(e->gone ? &r->clients.gone : rn_clients_roll(&r->clients, e->ban), e->identity);
+    rn_map_remove(e->gone ? &r->clients.gone : rn_clients_map(&r->clients, e->ban), e->identity);
     leave(&r->clients, book ? book->roster : NULL, e);
     free(e);
 }
 
 /* Nothing but room for what nobody else knows of. */
-static void forget_shared(struct rn_roll *gone)
+static void forget_shared(struct rn_map *gone)
 {
     uint64_t at = 0;
 
-    for (struct rn_entry *e; (e = rn_roll_next(gone, &at)) != NULL;)
+    for (struct rn_entry *e; (e = rn_map_next(gone, &at)) != NULL;)
         if (e->shared)
-            free(rn_roll_remove(gone, e->identity));
+            free(rn_map_remove(gone, e->identity));
 }
 
 int rn_clients_bury(struct rn_clients *c, struct rn_entry *e)
 {
     if (c->gone.live >= RN_CLIENTS_GONE_MAX)
         forget_shared(&c->gone);
-    if (!rn_roll_reserve(&c->gone))
+    if (!rn_map_reserve(&c->gone))
         return RATION_ENOMEM;
-    rn_roll_trim(&c->gone);
-    free(rn_roll_put(&c->gone, e->identity, e));
+    rn_map_trim(&c->gone);
+    free(rn_map_put(&c->gone, e->identity, e));
     if (e->expires_ns < c->next_expiry_ns)
         c->next_expiry_ns = e->expires_ns;
     return 0;
@@ -212,12 +212,12 @@ int rn_clients_bury(struct rn_clients *c, struct rn_entry *e)
 
 /* Those that have expired; or, after a reading of a whole journal, that it does
  * not name. */
-static void drop_some(struct ration *r, struct rn_roll *roll, bool expired)
+static void drop_some(struct ration *r, struct rn_map *map, bool expired)
 {
     struct rn_clients *c = &r->clients;
     uint64_t at = 0;
 
-    for (struct rn_entry *e; (e = rn_roll_next(roll, &at)) != NULL;) {
+    for (struct rn_entry *e; (e = rn_map_next(map, &at)) != NULL;) {
         if (expired ? e->expires_ns <= c->now_ns : e->epoch != c->epoch)
             rn_clients_drop(r, e);
         else if (e->expires_ns < c->next_expiry_ns)

@@ -29,13 +29,13 @@ struct rn_roster *rn_roster_new(const struct rn_book *book)
     return r;
 }
 
-static void free_items(struct rn_roll *roll)
+static void free_items(struct rn_map *map)
 {
     uint64_t at = 0;
 
-    for (void *item; (item = rn_roll_next(roll, &at)) != NULL;)
+    for (void *item; (item = rn_map_next(map, &at)) != NULL;)
         free(item);
-    rn_roll_done(roll);
+    rn_map_done(map);
 }
 
 void rn_roster_free(struct rn_roster *r)
@@ -44,7 +44,7 @@ void rn_roster_free(struct rn_roster *r)
         return;
     free_items(&r->overrides);
     free_items(&r->bans);
-    rn_roll_done(&r->plans);
+    rn_map_done(&r->plans);
     for (size_t i = 0; i < r->limbo_count; i++)
         free(r->limbo[i]);
     free(r->limbo);

@@ -62,8 +62,8 @@ struct rn_ban {
 };
 
 struct rn_roster {
-    struct rn_roll overrides;        /* struct rn_override, by rn_gather_hash */
-    struct rn_roll bans;             /* struct rn_ban */
+    struct rn_map overrides;         /* struct rn_override, by rn_gather_hash */
+    struct rn_map bans;              /* struct rn_ban */
     bool bans_meet;                  /* two are one here, such as /a and /A where case is ignored */
     struct rn_override_rule **rules; /* by rn_rule.index; NULL: none */
     uint32_t kind_count;
@@ -71,7 +71,7 @@ struct rn_roster {
 
     /* Of who changes it: */
     struct rn_hash_key secret, ban_seed;
-    struct rn_roll plans;
+    struct rn_map plans;
     struct rn_report report;
     struct rn_builder builder; /* owns limits, calendars, plans */
     void **limbo;

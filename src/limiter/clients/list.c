@@ -32,14 +32,14 @@ static bool is_of_rule(const struct rn_entry *e, struct rn_slice rule)
 }
 
 /* Those that have not expired and are asked for; the listing's limit is not looked at. */
-static size_t gather(const struct rn_roll *roll, int64_t now_ns,
-                     const struct ration_listing *listing, struct pick *out)
+static size_t gather(const struct rn_map *map, int64_t now_ns, const struct ration_listing *listing,
+                     struct pick *out)
 {
     struct rn_slice rule = {listing->rule, listing->rule_len};
     uint64_t at = 0;
     size_t count = 0;
 
-    for (const struct rn_entry *e; (e = rn_roll_next(roll, &at)) != NULL;)
+    for (const struct rn_entry *e; (e = rn_map_next(map, &at)) != NULL;)
         if (e->expires_ns > now_ns && e->sequence > listing->after &&
             (!rule.data || is_of_rule(e, rule)))
             out[count++] = (struct pick){e->sequence, e};
@@ -129,13 +129,13 @@ static void copy_row(const struct rn_clients *c, const struct rn_entry *e,
 static int copy_rows(struct rn_clients *c, bool ban, const struct ration_listing *listing,
                      struct rn_clients_list *list)
 {
-    struct rn_roll *roll = rn_clients_roll(c, ban);
-    struct pick *picks = malloc(((size_t)roll->live + 1) * sizeof *picks);
+    struct rn_map *map = rn_clients_map(c, ban);
+    struct pick *picks = malloc(((size_t)map->live + 1) * sizeof *picks);
     size_t count;
 
     if (!picks)
         return RATION_ENOMEM;
-    count = gather(roll, c->now_ns, listing, picks);
+    count = gather(map, c->now_ns, listing, picks);
     if (listing->limit != 0 && listing->limit < count) {
         choose_first(picks, count, listing->limit);
         count = listing->limit;
@@ -169,15 +169,15 @@ void rn_clients_list_done(struct rn_clients_list *list)
 /* --- numbers ------------------------------------------------------------------------------ */
 
 /* Expired ones stay until the next refresh: then all are looked at. */
-static uint64_t count_live(const struct rn_clients *c, const struct rn_roll *roll)
+static uint64_t count_live(const struct rn_clients *c, const struct rn_map *map)
 {
     uint64_t at = 0, expired = 0;
 
     if (c->now_ns < c->next_expiry_ns)
-        return roll->live;
-    for (const struct rn_entry *e; (e = rn_roll_next(roll, &at)) != NULL;)
+        return map->live;
+    for (const struct rn_entry *e; (e = rn_map_next(map, &at)) != NULL;)
         expired += e->expires_ns <= c->now_ns;
-    return roll->live - expired;
+    return map->live - expired;
 }
 
 void ration_clients_count(struct ration *r, uint64_t *overrides, uint64_t *bans)

@@ -8,12 +8,12 @@
 
 #define SLOTS_MIN 64
 
-char rn_roll_gone;
+char rn_map_deleted;
 
-static struct rn_roll_slot *find_slot(struct rn_roll_table *t, uint64_t hash)
+static struct rn_map_slot *find_slot(struct rn_map_table *t, uint64_t hash)
 {
     for (uint64_t i = hash;; i++) {
-        struct rn_roll_slot *slot = &t->slots[i & t->mask];
+        struct rn_map_slot *slot = &t->slots[i & t->mask];
 
         if (!slot->item || slot->hash == hash)
             return slot;
@@ -21,12 +21,12 @@ static struct rn_roll_slot *find_slot(struct rn_roll_table *t, uint64_t hash)
 }
 
 /* With room for as many items again. */
-static bool replace_table(struct rn_roll *roll)
+static bool replace_table(struct rn_map *map)
 {
     uint64_t slots = SLOTS_MIN, at = 0;
-    struct rn_roll_table *old = roll->table, *t;
+    struct rn_map_table *old = map->table, *t;
 
-    while (slots < 3 * ((uint64_t)roll->live + 1))
+    while (slots < 3 * ((uint64_t)map->live + 1))
         slots *= 2;
     t = calloc(1, sizeof *t + slots * sizeof *t->slots);
     if (!t)
@@ -34,77 +34,77 @@ static bool replace_table(struct rn_roll *roll)
     t->mask = slots - 1;
     t->older = old;
     for (; old && at <= old->mask; at++)
-        if (old->slots[at].item && old->slots[at].item != &rn_roll_gone)
+        if (old->slots[at].item && old->slots[at].item != &rn_map_deleted)
             *find_slot(t, old->slots[at].hash) = old->slots[at];
-    roll->used = roll->live;
-    __atomic_store_n(&roll->table, t, __ATOMIC_RELEASE);
+    map->used = map->live;
+    __atomic_store_n(&map->table, t, __ATOMIC_RELEASE);
     return true;
 }
 
-bool rn_roll_reserve(struct rn_roll *roll)
+bool rn_map_reserve(struct rn_map *map)
 {
-    uint64_t slots = roll->table ? roll->table->mask + 1 : 0;
+    uint64_t slots = map->table ? map->table->mask + 1 : 0;
 
-    return 4 * ((uint64_t)roll->used + 1) <= 3 * slots || replace_table(roll);
+    return 4 * ((uint64_t)map->used + 1) <= 3 * slots || replace_table(map);
 }
 
-void *rn_roll_put(struct rn_roll *roll, uint64_t hash, void *item)
+void *rn_map_put(struct rn_map *map, uint64_t hash, void *item)
 {
-    struct rn_roll_slot *slot = find_slot(roll->table, hash);
+    struct rn_map_slot *slot = find_slot(map->table, hash);
     void *before = slot->item;
 
     if (!before) {
-        roll->used++;
+        map->used++;
         __atomic_store_n(&slot->hash, hash, __ATOMIC_RELAXED);
     }
-    if (!before || before == &rn_roll_gone) {
-        roll->live++;
+    if (!before || before == &rn_map_deleted) {
+        map->live++;
         before = NULL;
     }
     __atomic_store_n(&slot->item, item, __ATOMIC_RELEASE);
     return before;
 }
 
-void *rn_roll_remove(struct rn_roll *roll, uint64_t hash)
+void *rn_map_remove(struct rn_map *map, uint64_t hash)
 {
-    void *before = rn_roll_find(roll, hash);
+    void *before = rn_map_find(map, hash);
 
     if (before) {
-        __atomic_store_n(&find_slot(roll->table, hash)->item, (void *)&rn_roll_gone,
+        __atomic_store_n(&find_slot(map->table, hash)->item, (void *)&rn_map_deleted,
                          __ATOMIC_RELEASE);
-        roll->live--;
+        map->live--;
     }
     return before;
 }
 
-void *rn_roll_next(const struct rn_roll *roll, uint64_t *at)
+void *rn_map_next(const struct rn_map *map, uint64_t *at)
 {
-    while (roll->table && *at <= roll->table->mask) {
-        void *item = roll->table->slots[(*at)++].item;
+    while (map->table && *at <= map->table->mask) {
+        void *item = map->table->slots[(*at)++].item;
 
-        if (item && item != &rn_roll_gone)
+        if (item && item != &rn_map_deleted)
             return item;
     }
     return NULL;
 }
 
-void rn_roll_trim(struct rn_roll *roll)
+void rn_map_trim(struct rn_map *map)
 {
-    struct rn_roll_table *t = roll->table ? roll->table->older : NULL;
+    struct rn_map_table *t = map->table ? map->table->older : NULL;
 
     while (t) {
-        struct rn_roll_table *older = t->older;
+        struct rn_map_table *older = t->older;
 
         free(t);
         t = older;
     }
-    if (roll->table)
-        roll->table->older = NULL;
+    if (map->table)
+        map->table->older = NULL;
 }
 
-void rn_roll_done(struct rn_roll *roll)
+void rn_map_done(struct rn_map *map)
 {
-    rn_roll_trim(roll);
-    free(roll->table);
-    *roll = (struct rn_roll){.table = NULL};
+    rn_map_trim(map);
+    free(map->table);
+    *map = (struct rn_map){.table = NULL};
 }

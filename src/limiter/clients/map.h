@@ -15,53 +15,53 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct rn_roll_slot {
+struct rn_map_slot {
     uint64_t hash;
-    void *item; /* NULL: never used; rn_roll_gone: deleted */
+    void *item; /* NULL: never used; rn_map_deleted: deleted */
 };
 
-struct rn_roll_table {
+struct rn_map_table {
     uint64_t mask;
-    struct rn_roll_table *older; /* replaced tables, for who frees them */
-    struct rn_roll_slot slots[];
+    struct rn_map_table *older; /* replaced tables, for who frees them */
+    struct rn_map_slot slots[];
 };
 
 /* All zeros is an empty one. */
-struct rn_roll {
-    struct rn_roll_table *table;
+struct rn_map {
+    struct rn_map_table *table;
     uint32_t used, live; /* slots, and those with an item */
 };
 
-extern char rn_roll_gone;
+extern char rn_map_deleted;
 
-static inline void *rn_roll_find(const struct rn_roll *roll, uint64_t hash)
+static inline void *rn_map_find(const struct rn_map *map, uint64_t hash)
 {
-    const struct rn_roll_table *t = __atomic_load_n(&roll->table, __ATOMIC_ACQUIRE);
+    const struct rn_map_table *t = __atomic_load_n(&map->table, __ATOMIC_ACQUIRE);
 
     if (!t)
         return NULL;
     for (uint64_t i = hash;; i++) {
-        const struct rn_roll_slot *slot = &t->slots[i & t->mask];
+        const struct rn_map_slot *slot = &t->slots[i & t->mask];
         void *item = __atomic_load_n(&slot->item, __ATOMIC_ACQUIRE);
 
         if (!item)
             return NULL;
         if (__atomic_load_n(&slot->hash, __ATOMIC_RELAXED) == hash)
-            return item == &rn_roll_gone ? NULL : item;
+            return item == &rn_map_deleted ? NULL : item;
     }
 }
 
 /* Room for one more, so that the next put cannot fail. */
-bool rn_roll_reserve(struct rn_roll *roll);
+bool rn_map_reserve(struct rn_map *map);
 /* Returns the item that was there before, or NULL. */
-void *rn_roll_put(struct rn_roll *roll, uint64_t hash, void *item);
-void *rn_roll_remove(struct rn_roll *roll, uint64_t hash);
+void *rn_map_put(struct rn_map *map, uint64_t hash, void *item);
+void *rn_map_remove(struct rn_map *map, uint64_t hash);
 
 /* The next item at or behind slot *at, which is moved on; NULL: no more. */
-void *rn_roll_next(const struct rn_roll *roll, uint64_t *at);
+void *rn_map_next(const struct rn_map *map, uint64_t *at);
 
 /* Frees tables that were replaced; or all, not the items. Nobody reads. */
-void rn_roll_trim(struct rn_roll *roll);
-void rn_roll_done(struct rn_roll *roll);
+void rn_map_trim(struct rn_map *map);
+void rn_map_done(struct rn_map *map);
 
 #endif

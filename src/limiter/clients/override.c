@@ -279,7 +279,7 @@ const struct rn_plan *rn_override_plan(struct rn_roster *roster, const struct rn
                                        struct ration_error *error)
 {
     uint64_t hash = hash_plan(roster, rule, text);
-    struct rn_plan *plan = rn_roll_find(&roster->plans, hash);
+    struct rn_plan *plan = rn_map_find(&roster->plans, hash);
     struct ration_limit spec;
     const char *fault = NULL;
 
@@ -289,9 +289,9 @@ const struct rn_plan *rn_override_plan(struct rn_roster *roster, const struct rn
     if (*code != 0)
         return NULL;
     refine(rule, &spec);
-    plan = rn_roll_reserve(&roster->plans) ? make_plan(roster, book, rule, &spec, &fault) : NULL;
+    plan = rn_map_reserve(&roster->plans) ? make_plan(roster, book, rule, &spec, &fault) : NULL;
     if (plan)
-        rn_roll_put(&roster->plans, hash, plan);
+        rn_map_put(&roster->plans, hash, plan);
     else
         *code = fault ? rn_error_set(error, RATION_EINVAL, 0, "%s", fault)
                       : rn_error_set(error, RATION_ENOMEM, 0, "out of memory for a limit");
@@ -323,15 +323,15 @@ int rn_override_enter(struct rn_roster *roster, const struct rn_book *book,
     if (!plan)
         return code;
     struct rn_override *o = malloc(sizeof *o);
-    void *before = rn_roll_find(&roster->overrides, key.hash);
+    void *before = rn_map_find(&roster->overrides, key.hash);
 
-    if (!o || !rn_roll_reserve(&roster->overrides) ||
+    if (!o || !rn_map_reserve(&roster->overrides) ||
         (before && !rn_roster_retire(roster, before))) {
         free(o);
         return RATION_ENOMEM;
     }
     *o = (struct rn_override){plan, expires_ns};
-    rn_roll_put(&roster->overrides, key.hash, o);
+    rn_map_put(&roster->overrides, key.hash, o);
     *hash = key.hash;
     return 0;
 }
@@ -339,7 +339,7 @@ int rn_override_enter(struct rn_roster *roster, const struct rn_book *book,
 /* What cannot be put into limbo for want of memory is better lost than freed. */
 void rn_override_leave(struct rn_roster *roster, uint64_t hash)
 {
-    void *before = rn_roll_remove(&roster->overrides, hash);
+    void *before = rn_map_remove(&roster->overrides, hash);
 
     if (before)
         (void)rn_roster_retire(roster, before);

@@ -86,19 +86,19 @@ static int point_at_payloads(struct rn_share_batch *batch)
 
 /* --- what others may not know --------------------------------------------------------------- */
 
-#define ROLLS 3
+#define MAPS 3
 
-static struct rn_roll *roll_of(struct rn_clients *c, unsigned number)
+static struct rn_map *map_of(struct rn_clients *c, unsigned number)
 {
-    struct rn_roll *rolls[ROLLS] = {&c->overrides, &c->bans, &c->gone};
+    struct rn_map *maps[MAPS] = {&c->overrides, &c->bans, &c->gone};
 
-    return rolls[number];
+    return maps[number];
 }
 
 static struct rn_entry *next(struct rn_clients *c, struct rn_share_walk *walk)
 {
-    for (; walk->roll < ROLLS; walk->roll++, walk->at = 0) {
-        struct rn_entry *e = rn_roll_next(roll_of(c, walk->roll), &walk->at);
+    for (; walk->map < MAPS; walk->map++, walk->at = 0) {
+        struct rn_entry *e = rn_map_next(map_of(c, walk->map), &walk->at);
 
         if (e)
             return e;

@@ -33,7 +33,7 @@ uint64_t rn_share_news(struct ration *r);
 
 /* Where a walk through all of them is. All zeros: at the beginning. */
 struct rn_share_walk {
-    unsigned roll;
+    unsigned map;
     uint64_t at;
     bool ended;
 };

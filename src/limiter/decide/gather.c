@@ -110,7 +110,7 @@ static void add_limit(struct rn_gathered *g, const struct rn_applied *a,
 static void replace_limits(const struct rn_gathered *g, const struct rn_roster *roster,
                            uint64_t hash, struct rn_applied *a)
 {
-    const struct rn_override *o = rn_roll_find(&roster->overrides, hash);
+    const struct rn_override *o = rn_map_find(&roster->overrides, hash);
 
     if (!o || (o->expires_ns != INT64_MAX && o->expires_ns <= rn_limiter_now(g->r, g->tx.now_ns)))
         return;

@@ -16,7 +16,7 @@ static const struct rn_compiled *find_override(const struct rn_book *book,
 {
     const struct rn_roster *roster = rn_book_roster(book);
     const struct rn_override *o =
-        roster ? rn_roll_find(&roster->overrides, receipt->hash ^ receipt->salt) : NULL;
+        roster ? rn_map_find(&roster->overrides, receipt->hash ^ receipt->salt) : NULL;
 
     return o && o->plan->limit && o->plan->compiled.salt == receipt->salt ? &o->plan->compiled
                                                                           : NULL;

@@ -83,7 +83,7 @@ static void a_restart_keeps_them_with_what_is_left_of_their_time(void **state)
     uint64_t at = 0;
     const struct rn_entry *e;
 
-    while ((e = rn_roll_next(&r->clients.overrides, &at)) != NULL)
+    while ((e = rn_map_next(&r->clients.overrides, &at)) != NULL)
         if (e->sequence == 1) {
             int64_t left = e->expires_ns - ration_now(r);
 

@@ -195,9 +195,9 @@ static void what_has_expired_is_not_counted(void **state)
  * ----------------------------------------------------------------------------------------- */
 
 /* How many slots a look-up of the hash touches. */
-static unsigned steps_of(const struct rn_roll *roll, uint64_t hash)
+static unsigned steps_of(const struct rn_map *roll, uint64_t hash)
 {
-    const struct rn_roll_table *t = roll->table;
+    const struct rn_map_table *t = roll->table;
     unsigned steps = 1;
 
     for (uint64_t i = hash; t->slots[i & t->mask].item && t->slots[i & t->mask].hash != hash; i++)

@@ -80,7 +80,7 @@ static size_t tell(struct ration *from, struct ration *to)
 static uint64_t one_identity(struct ration *r)
 {
     uint64_t at = 0;
-    const struct rn_entry *e = rn_roll_next(&r->clients.overrides, &at);
+    const struct rn_entry *e = rn_map_next(&r->clients.overrides, &at);
 
     assert_non_null(e);
     return e->identity;

@@ -151,12 +151,12 @@ static int reset_rule(struct ration *r, const struct rn_book *book, const struct
                       void *arg)
 {
     struct reset *reset = arg;
-    const struct rn_roster *roster = rn_book_roster(book);
-    const struct rn_override_rule *of = roster ? rn_override_rule(roster, a->rule) : NULL;
+    const struct rn_client_index *index = rn_book_client_index(book);
+    const struct rn_override_rule *of = index ? rn_override_rule(index, a->rule) : NULL;
     const struct rn_compiled *any = of ? &of->base : any_limit(book, a->rule);
     struct target t = {.r = r, .now_ns = reset->now_ns};
     uint64_t hash = any ? rn_gather_hash(a, any) : 0;
-    const struct rn_override *o = of ? rn_map_find(&roster->overrides, hash) : NULL;
+    const struct rn_override *o = of ? rn_map_find(&index->overrides, hash) : NULL;
     int code = any ? forget_rule(&t, book, a->rule, hash) : 0;
 
     if (code == 0 && o && o->plan->limit)

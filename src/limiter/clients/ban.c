@@ -98,39 +98,39 @@ static bool is_kind(const struct rn_ban_kind *a, const struct rn_ban_kind *b)
 }
 
 /* Its number, or kind_count. */
-static uint32_t find_kind(const struct rn_roster *roster, const struct rn_ban_kind *wanted)
+static uint32_t find_kind(const struct rn_client_index *index, const struct rn_ban_kind *wanted)
 {
     uint32_t i = 0;
 
-    while (i < roster->kind_count && !is_kind(&roster->kinds[i], wanted))
+    while (i < index->kind_count && !is_kind(&index->kinds[i], wanted))
         i++;
     return i;
 }
 
 /* RATION_EFULL or RATION_ENOMEM, or *kind. Names are copied: kinds stay. */
-static int enter_kind(struct rn_roster *roster, const struct rn_ban_kind *wanted,
+static int enter_kind(struct rn_client_index *index, const struct rn_ban_kind *wanted,
                       struct rn_ban_kind **kind)
 {
-    uint32_t number = find_kind(roster, wanted);
+    uint32_t number = find_kind(index, wanted);
     struct rn_ban_kind *new;
 
     if (number == RATION_BAN_KINDS_MAX)
         return RATION_EFULL;
-    new = &roster->kinds[number];
+    new = &index->kinds[number];
     *kind = new;
-    if (number < roster->kind_count)
+    if (number < index->kind_count)
         return 0;
     *new = *wanted;
     for (uint32_t i = 0; i < new->count; i++) {
-        new->parts[i].name = rn_builder_dup(&roster->builder, wanted->parts[i].name);
+        new->parts[i].name = rn_builder_dup(&index->builder, wanted->parts[i].name);
         if (!new->parts[i].name.data)
             return RATION_ENOMEM;
     }
-    __atomic_store_n(&roster->kind_count, number + 1, __ATOMIC_RELEASE);
+    __atomic_store_n(&index->kind_count, number + 1, __ATOMIC_RELEASE);
     return 0;
 }
 
-static uint64_t describe_all(const struct rn_roster *roster, const struct rn_book *book,
+static uint64_t describe_all(const struct rn_client_index *index, const struct rn_book *book,
                              const struct rn_client *client, struct rn_ban_kind *kind)
 {
     struct rn_client sorted = *client;
@@ -138,7 +138,7 @@ static uint64_t describe_all(const struct rn_roster *roster, const struct rn_boo
 
     *kind = (struct rn_ban_kind){.count = client->count};
     qsort(sorted.attributes, sorted.count, sizeof *sorted.attributes, compare_names);
-    rn_siphash_init(&s, &roster->ban_seed);
+    rn_siphash_init(&s, &index->ban_seed);
     for (uint32_t i = 0; i < sorted.count; i++) {
         struct rn_path_readings paths;
         struct value v;
@@ -153,13 +153,13 @@ static uint64_t describe_all(const struct rn_roster *roster, const struct rn_boo
     return rn_siphash_done(&s);
 }
 
-int rn_ban_check(const struct rn_roster *roster, const struct rn_book *book,
+int rn_ban_check(const struct rn_client_index *index, const struct rn_book *book,
                  const struct rn_client *client, struct ration_error *error)
 {
     struct rn_ban_kind wanted;
 
-    describe_all(roster, book, client, &wanted);
-    if (find_kind(roster, &wanted) < RATION_BAN_KINDS_MAX)
+    describe_all(index, book, client, &wanted);
+    if (find_kind(index, &wanted) < RATION_BAN_KINDS_MAX)
         return 0;
     return rn_error_set(error, RATION_EFULL, 0,
                         "bans of %d kinds (names of attributes, lengths of networks) are set, "
@@ -172,13 +172,13 @@ static void add_live(struct rn_ban_kind *kind, uint32_t more)
     __atomic_store_n(&kind->live, kind->live + more, __ATOMIC_RELEASE);
 }
 
-static void retire(struct rn_roster *roster, struct rn_ban *ban)
+static void retire(struct rn_client_index *index, struct rn_ban *ban)
 {
     add_live(ban->kind, UINT32_MAX);
-    (void)rn_roster_retire(roster, ban); /* if not, better lost than freed */
+    (void)rn_client_index_retire(index, ban); /* if not, better lost than freed */
 }
 
-int rn_ban_enter(struct rn_roster *roster, const struct rn_book *book,
+int rn_ban_enter(struct rn_client_index *index, const struct rn_book *book,
                  const struct rn_client *client, int64_t expires_ns, bool replaces, uint64_t *hash)
 {
     struct rn_ban_kind wanted, *kind;
@@ -187,18 +187,18 @@ int rn_ban_enter(struct rn_roster *roster, const struct rn_book *book,
 
     if (client->count == 0 || client->count > RATION_BAN_ATTRIBUTES_MAX)
         return RATION_EINVAL;
-    *hash = describe_all(roster, book, client, &wanted);
-    before = rn_map_find(&roster->bans, *hash);
+    *hash = describe_all(index, book, client, &wanted);
+    before = rn_map_find(&index->bans, *hash);
     if (before && !replaces) {
-        roster->bans_meet = true;
+        index->bans_meet = true;
         if (before->expires_ns >= expires_ns)
             return 0;
     }
-    code = enter_kind(roster, &wanted, &kind);
+    code = enter_kind(index, &wanted, &kind);
     if (code != 0)
         return code;
     ban = malloc(sizeof *ban + client->note.len);
-    if (!ban || !rn_map_reserve(&roster->bans)) {
+    if (!ban || !rn_map_reserve(&index->bans)) {
         free(ban);
         return RATION_ENOMEM;
     }
@@ -206,18 +206,18 @@ int rn_ban_enter(struct rn_roster *roster, const struct rn_book *book,
     if (client->note.len != 0)
         memcpy(ban->reason, client->note.data, client->note.len);
     add_live(kind, 1);
-    before = rn_map_put(&roster->bans, *hash, ban);
+    before = rn_map_put(&index->bans, *hash, ban);
     if (before)
-        retire(roster, before);
+        retire(index, before);
     return 0;
 }
 
-void rn_ban_leave(struct rn_roster *roster, uint64_t hash)
+void rn_ban_leave(struct rn_client_index *index, uint64_t hash)
 {
-    struct rn_ban *before = rn_map_remove(&roster->bans, hash);
+    struct rn_ban *before = rn_map_remove(&index->bans, hash);
 
     if (before)
-        retire(roster, before);
+        retire(index, before);
 }
 
 /* --- finding ---------------------------------------------------------------------------- */
@@ -253,14 +253,14 @@ static bool read_value(const struct rn_ban_part *part, const struct rn_values *v
     return v->ip.bits == part->bits;
 }
 
-static const struct rn_ban *find_of_kind(const struct rn_roster *roster,
+static const struct rn_ban *find_of_kind(const struct rn_client_index *index,
                                          const struct rn_ban_kind *kind,
                                          const struct rn_values *values,
                                          const struct ration_request *request)
 {
     struct rn_siphash s;
 
-    rn_siphash_init(&s, &roster->ban_seed);
+    rn_siphash_init(&s, &index->ban_seed);
     for (uint32_t i = 0; i < kind->count; i++) {
         struct value v;
 
@@ -268,22 +268,22 @@ static const struct rn_ban *find_of_kind(const struct rn_roster *roster,
             return NULL;
         hash_value(&s, &kind->parts[i], &v);
     }
-    return rn_map_find(&roster->bans, rn_siphash_done(&s));
+    return rn_map_find(&index->bans, rn_siphash_done(&s));
 }
 
-const struct rn_ban *rn_ban_find(const struct ration *r, const struct rn_roster *roster,
+const struct rn_ban *rn_ban_find(const struct ration *r, const struct rn_client_index *index,
                                  const struct rn_values *values,
                                  const struct ration_request *request, int64_t now_ns,
                                  int64_t *left_ns)
 {
-    uint32_t count = __atomic_load_n(&roster->kind_count, __ATOMIC_ACQUIRE);
+    uint32_t count = __atomic_load_n(&index->kind_count, __ATOMIC_ACQUIRE);
     const struct rn_ban *longest = NULL;
 
     *left_ns = 0;
     for (uint32_t i = 0; i < count; i++) {
-        const struct rn_ban_kind *kind = &roster->kinds[i];
+        const struct rn_ban_kind *kind = &index->kinds[i];
         const struct rn_ban *ban = __atomic_load_n(&kind->live, __ATOMIC_ACQUIRE) != 0
-                                       ? find_of_kind(roster, kind, values, request)
+                                       ? find_of_kind(index, kind, values, request)
                                        : NULL;
 
         if (!ban)
@@ -302,12 +302,12 @@ const struct rn_ban *rn_ban_find(const struct ration *r, const struct rn_roster 
 bool rn_ban_any(struct ration *r)
 {
     struct rn_pin pin = rn_pin_take(&r->shelf, rn_stats_stripe(&r->stats));
-    const struct rn_roster *roster = pin.book ? rn_book_roster(pin.book) : NULL;
-    uint32_t count = roster ? __atomic_load_n(&roster->kind_count, __ATOMIC_ACQUIRE) : 0;
+    const struct rn_client_index *index = pin.book ? rn_book_client_index(pin.book) : NULL;
+    uint32_t count = index ? __atomic_load_n(&index->kind_count, __ATOMIC_ACQUIRE) : 0;
     bool any = false;
 
     for (uint32_t i = 0; i < count && !any; i++)
-        any = __atomic_load_n(&roster->kinds[i].live, __ATOMIC_ACQUIRE) != 0;
+        any = __atomic_load_n(&index->kinds[i].live, __ATOMIC_ACQUIRE) != 0;
     rn_pin_drop(&pin);
     return any;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The list of overrides and bans, kept abreast of the journal. How the roster is
+ * The list of overrides and bans, kept abreast of the journal. How the client index is
  * kept abreast of it is in clients_roster.c.
  */
 #include "limiter/clients/clients.h"

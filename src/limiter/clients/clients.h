@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * All overrides and bans that are known, in force or not: those that others have
- * set, too, if there is a state file. Rosters are made from them.
+ * set, too, if there is a state file. Client indexes are made from them.
  *
  * Guarded by a lock of its own, which comes before the shelf's: who holds it
  * keeps the book in place, and may wait for files. Decisions know nothing of it.
@@ -17,7 +17,7 @@
 
 struct ration;
 struct rn_book;
-struct rn_roster;
+struct rn_client_index;
 
 /* How long a node remembers what was deleted, for those that do not know it yet. */
 #define RN_CLIENTS_GONE_NS (INT64_C(30) * 86400 * 1000000000)
@@ -32,7 +32,7 @@ struct rn_entry {
     bool ban;
     bool gone;     /* deleted */
     bool shared;   /* other nodes can know it: share.h */
-    bool active;   /* in the roster of the current book, */
+    bool active;   /* in the client index of the current book, */
     uint64_t hash; /* under this */
     size_t len;
     char payload[]; /* client.h */
@@ -51,7 +51,7 @@ struct rn_clients {
     bool merging;    /* what is put in force comes from them */
     uint64_t news;   /* changes that did not */
     bool reread;     /* the journal begins anew: what it does not name is gone */
-    bool stale;      /* the roster may lack something: memory ran out */
+    bool stale;      /* the client index may lack something: memory ran out */
     uint64_t undone; /* records that were no changes */
     int file_fault;  /* of the state file, as last told */
     /* What a change found damaged: the next refresh tells it, for who makes a change
@@ -82,12 +82,12 @@ static inline struct rn_map *rn_clients_map(struct rn_clients *c, bool ban)
 
 /* The current book, which stays while the lock is held; NULL: no rules. */
 struct rn_book *rn_clients_book(struct ration *r);
-/* Gives a book that nobody reads yet its roster. */
+/* Gives a book that nobody reads yet its client index. */
 int rn_clients_fill(struct rn_clients *c, struct rn_book *book);
-/* The current book, and its roster, both made if there are none: a book only if
+/* The current book, and its client index, both made if there are none: a book only if
  * `need_book`, else both may be NULL. 0 or RATION_ENOMEM. */
-int rn_clients_roster(struct ration *r, bool need_book, struct rn_book **book,
-                      struct rn_roster **roster, struct ration_error *error);
+int rn_clients_index(struct ration *r, bool need_book, struct rn_book **book,
+                     struct rn_client_index **index, struct ration_error *error);
 /* Takes the entry, in the place of one of the same identity, and puts it in force.
  * RATION_ENOMEM: nothing has changed, it is the caller's. */
 int rn_clients_put(struct ration *r, struct rn_entry *e);
@@ -97,7 +97,7 @@ int rn_clients_bury(struct rn_clients *c, struct rn_entry *e);
 void rn_clients_drop_expired(struct ration *r);
 /* Those that the journal, read from its beginning, did not name. */
 void rn_clients_drop_unnamed(struct ration *r);
-/* Replaces a roster that is worn, or lacks something. */
+/* Replaces a client index that is worn, or lacks something. */
 void rn_clients_tidy(struct ration *r);
 
 /* --- changing, for clients_set.c --------------------------------------- */

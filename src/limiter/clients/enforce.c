@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Entries and the roster: what is known is put in force under the current book,
+ * Entries and the client index: what is known is put in force under the current book,
  * as far as it can be.
  */
 #include <stdlib.h>
@@ -14,11 +14,12 @@ struct rn_book *rn_clients_book(struct ration *r)
     return __atomic_load_n(&r->shelf.book, __ATOMIC_RELAXED);
 }
 
-/* --- rosters ----------------------------------------------------------------------------- */
+/* --- client indexes -----------------------------------------------------------------------------
+ */
 
-/* Into the roster, if it can be, in the place of itself if it `replaces`; RATION_ENOMEM is the
- * only failure. */
-static int enter(struct rn_roster *roster, const struct rn_book *book, struct rn_entry *e,
+/* Into the client index, if it can be, in the place of itself if it `replaces`; RATION_ENOMEM is
+ * the only failure. */
+static int enter(struct rn_client_index *index, const struct rn_book *book, struct rn_entry *e,
                  bool replaces)
 {
     struct rn_client client;
@@ -27,8 +28,8 @@ static int enter(struct rn_roster *roster, const struct rn_book *book, struct rn
 
     if (!rn_client_read((struct rn_slice){e->payload, e->len}, &client))
         return e->active = false, 0;
-    code = e->ban ? rn_ban_enter(roster, book, &client, e->expires_ns, replaces, &hash)
-                  : rn_override_enter(roster, book, &client, e->expires_ns, &hash);
+    code = e->ban ? rn_ban_enter(index, book, &client, e->expires_ns, replaces, &hash)
+                  : rn_override_enter(index, book, &client, e->expires_ns, &hash);
     if (code == RATION_ENOMEM)
         return code;
     e->active = code == 0;
@@ -36,54 +37,54 @@ static int enter(struct rn_roster *roster, const struct rn_book *book, struct rn
     return 0;
 }
 
-/* Where bans meet, another one may be left: rn_clients_tidy makes the roster again. */
-static void leave(struct rn_clients *c, struct rn_roster *roster, const struct rn_entry *e)
+/* Where bans meet, another one may be left: rn_clients_tidy makes the client index again. */
+static void leave(struct rn_clients *c, struct rn_client_index *index, const struct rn_entry *e)
 {
-    if (!roster || !e->active)
+    if (!index || !e->active)
         return;
-    if (e->ban && roster->bans_meet)
+    if (e->ban && index->bans_meet)
         c->stale = true;
     else if (e->ban)
-        rn_ban_leave(roster, e->hash);
+        rn_ban_leave(index, e->hash);
     else
-        rn_override_leave(roster, e->hash);
+        rn_override_leave(index, e->hash);
 }
 
-static int enter_all(struct rn_map *map, struct rn_roster *roster, const struct rn_book *book)
+static int enter_all(struct rn_map *map, struct rn_client_index *index, const struct rn_book *book)
 {
     uint64_t at = 0;
 
     for (struct rn_entry *e; (e = rn_map_next(map, &at)) != NULL;)
-        if (enter(roster, book, e, false) != 0)
+        if (enter(index, book, e, false) != 0)
             return RATION_ENOMEM;
     return 0;
 }
 
-/* A roster of all entries for a book. NULL: out of memory. */
-static struct rn_roster *make_roster(struct rn_clients *c, const struct rn_book *book)
+/* A client index of all entries for a book. NULL: out of memory. */
+static struct rn_client_index *make_index(struct rn_clients *c, const struct rn_book *book)
 {
-    struct rn_roster *roster = rn_roster_new(book);
+    struct rn_client_index *index = rn_client_index_new(book);
 
-    if (!roster || enter_all(&c->overrides, roster, book) != 0 ||
-        enter_all(&c->bans, roster, book) != 0) {
-        rn_roster_free(roster);
+    if (!index || enter_all(&c->overrides, index, book) != 0 ||
+        enter_all(&c->bans, index, book) != 0) {
+        rn_client_index_free(index);
         c->stale = true;
         return NULL;
     }
-    rn_map_trim(&roster->overrides);
-    rn_map_trim(&roster->bans);
-    return roster;
+    rn_map_trim(&index->overrides);
+    rn_map_trim(&index->bans);
+    return index;
 }
 
 int rn_clients_fill(struct rn_clients *c, struct rn_book *book)
 {
     if (c->overrides.live == 0 && c->bans.live == 0)
         return 0;
-    book->roster = make_roster(c, book);
-    return book->roster ? 0 : RATION_ENOMEM;
+    book->client_index = make_index(c, book);
+    return book->client_index ? 0 : RATION_ENOMEM;
 }
 
-/* Swaps the book for `renewed`, which is the same but for the roster, or the
+/* Swaps the book for `renewed`, which is the same but for the client index, or the
  * first one. */
 static void put_in_place(struct ration *r, struct rn_book *renewed)
 {
@@ -92,20 +93,20 @@ static void put_in_place(struct ration *r, struct rn_book *renewed)
     pthread_mutex_lock(&r->shelf.lock);
     old = rn_pin_shelf_swap(&r->shelf, &r->stats, renewed);
     if (current)
-        current->shell = true; /* also if it is stuck on the shelf */
+        current->handed_over = true; /* also if it is stuck on the shelf */
     rn_book_free(old);
     pthread_mutex_unlock(&r->shelf.lock);
 }
 
-/* A fresh roster for the current book. What is out of memory stays as it is. */
-static void renew_roster(struct ration *r)
+/* A fresh client index for the current book. What is out of memory stays as it is. */
+static void renew_index(struct ration *r)
 {
     struct rn_book *book = rn_clients_book(r), *renewed;
-    struct rn_roster *roster = make_roster(&r->clients, book);
+    struct rn_client_index *index = make_index(&r->clients, book);
 
-    renewed = roster ? rn_book_renew(book, roster) : NULL;
+    renewed = index ? rn_book_renew(book, index) : NULL;
     if (!renewed) {
-        rn_roster_free(roster);
+        rn_client_index_free(index);
         return;
     }
     put_in_place(r, renewed);
@@ -131,21 +132,21 @@ static struct rn_book *empty_book(struct ration *r)
     return book;
 }
 
-int rn_clients_roster(struct ration *r, bool need_book, struct rn_book **book,
-                      struct rn_roster **roster, struct ration_error *error)
+int rn_clients_index(struct ration *r, bool need_book, struct rn_book **book,
+                     struct rn_client_index **index, struct ration_error *error)
 {
     *book = rn_clients_book(r);
-    *roster = NULL;
+    *index = NULL;
     if (!*book && need_book) {
         *book = empty_book(r);
         if (*book)
             put_in_place(r, *book);
     }
-    if (*book && !(*roster = (*book)->roster)) {
-        *roster = make_roster(&r->clients, *book);
-        __atomic_store_n(&(*book)->roster, *roster, __ATOMIC_RELEASE);
+    if (*book && !(*index = (*book)->client_index)) {
+        *index = make_index(&r->clients, *book);
+        __atomic_store_n(&(*book)->client_index, *index, __ATOMIC_RELEASE);
     }
-    if ((!*book && !need_book) || *roster)
+    if ((!*book && !need_book) || *index)
         return 0;
     return rn_error_set(error, RATION_ENOMEM, 0, "out of memory for overrides and bans");
 }
@@ -157,21 +158,21 @@ int rn_clients_put(struct ration *r, struct rn_entry *e)
     struct rn_clients *c = &r->clients;
     struct rn_map *map = rn_clients_map(c, e->ban);
     struct rn_book *book;
-    struct rn_roster *roster;
-    int code = rn_clients_roster(r, e->ban, &book, &roster, NULL);
+    struct rn_client_index *index;
+    int code = rn_clients_index(r, e->ban, &book, &index, NULL);
 
     if (code != 0 || !rn_map_reserve(map))
         return RATION_ENOMEM;
     rn_map_trim(map);
     const struct rn_entry *known = rn_map_find(map, e->identity);
-    bool replaces = known && known->active && roster && !roster->bans_meet;
+    bool replaces = known && known->active && index && !index->bans_meet;
 
-    if (roster && enter(roster, book, e, replaces) != 0)
+    if (index && enter(index, book, e, replaces) != 0)
         return RATION_ENOMEM;
     struct rn_entry *before = rn_map_put(map, e->identity, e);
 
-    if (before && roster && (!e->active || before->hash != e->hash || roster->bans_meet))
-        leave(c, roster, before);
+    if (before && index && (!e->active || before->hash != e->hash || index->bans_meet))
+        leave(c, index, before);
     free(before);
     if (e->expires_ns < c->next_expiry_ns)
         c->next_expiry_ns = e->expires_ns;
@@ -183,7 +184,7 @@ void rn_clients_drop(struct ration *r, struct rn_entry *e)
     const struct rn_book *book = rn_clients_book(r);
 
     rn_map_remove(e->gone ? &r->clients.gone : rn_clients_map(&r->clients, e->ban), e->identity);
-    leave(&r->clients, book ? book->roster : NULL, e);
+    leave(&r->clients, book ? book->client_index : NULL, e);
     free(e);
 }
 
@@ -247,6 +248,7 @@ void rn_clients_tidy(struct ration *r)
 {
     const struct rn_book *book = rn_clients_book(r);
 
-    if (book && (r->clients.stale || (book->roster && rn_roster_is_worn(book->roster))))
-        renew_roster(r);
+    if (book &&
+        (r->clients.stale || (book->client_index && rn_client_index_is_worn(book->client_index))))
+        renew_index(r);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The roster as a whole: its memory.
+ * The client index as a whole: its memory.
  */
 #include "limiter/clients/index.h"
 
@@ -10,9 +10,9 @@
 #define BAN_DOMAIN UINT64_C(0x8EBC6AF09C88C6E3)
 #define LIMBO_MIN 1024
 
-struct rn_roster *rn_roster_new(const struct rn_book *book)
+struct rn_client_index *rn_client_index_new(const struct rn_book *book)
 {
-    struct rn_roster *r = calloc(1, sizeof *r);
+    struct rn_client_index *r = calloc(1, sizeof *r);
 
     if (!r)
         return NULL;
@@ -38,7 +38,7 @@ static void free_items(struct rn_map *map)
     rn_map_done(map);
 }
 
-void rn_roster_free(struct rn_roster *r)
+void rn_client_index_free(struct rn_client_index *r)
 {
     if (!r)
         return;
@@ -54,7 +54,7 @@ void rn_roster_free(struct rn_roster *r)
     free(r);
 }
 
-bool rn_roster_retire(struct rn_roster *r, void *item)
+bool rn_client_index_retire(struct rn_client_index *r, void *item)
 {
     if (r->limbo_count == r->limbo_room) {
         size_t room = r->limbo_room ? 2 * r->limbo_room : 64;
@@ -69,7 +69,7 @@ bool rn_roster_retire(struct rn_roster *r, void *item)
     return true;
 }
 
-static uint32_t count_unused_kinds(const struct rn_roster *r)
+static uint32_t count_unused_kinds(const struct rn_client_index *r)
 {
     uint32_t unused = 0;
 
@@ -78,7 +78,7 @@ static uint32_t count_unused_kinds(const struct rn_roster *r)
     return unused;
 }
 
-bool rn_roster_is_worn(const struct rn_roster *r)
+bool rn_client_index_is_worn(const struct rn_client_index *r)
 {
     uint64_t live = (uint64_t)r->overrides.live + r->bans.live;
 

@@ -5,8 +5,8 @@
  * hold the book (pin.h) and never wait; one thread at a time changes it in place,
  * under the lock of the clients (clients.h).
  *
- * What is replaced stays in limbo until the whole roster is freed, with its book
- * or with the shell of it (rn_book_renew) that a fresh roster was made for.
+ * What is replaced stays in limbo until the whole client index is freed, with its book
+ * or with the book that was handed over for a fresh index (rn_book_renew).
  */
 #ifndef RN_LIMITER_CLIENTS_INDEX_H
 #define RN_LIMITER_CLIENTS_INDEX_H
@@ -61,7 +61,7 @@ struct rn_ban {
     char reason[];
 };
 
-struct rn_roster {
+struct rn_client_index {
     struct rn_map overrides;         /* struct rn_override, by rn_gather_hash */
     struct rn_map bans;              /* struct rn_ban */
     bool bans_meet;                  /* two are one here, such as /a and /A where case is ignored */
@@ -79,13 +79,13 @@ struct rn_roster {
 };
 
 /* Empty. NULL: out of memory. */
-struct rn_roster *rn_roster_new(const struct rn_book *book);
-void rn_roster_free(struct rn_roster *roster);
+struct rn_client_index *rn_client_index_new(const struct rn_book *book);
+void rn_client_index_free(struct rn_client_index *index);
 
-/* Frees `item` with the roster. False: out of memory, and it is not freed. */
-bool rn_roster_retire(struct rn_roster *roster, void *item);
+/* Frees `item` with the client index. False: out of memory, and it is not freed. */
+bool rn_client_index_retire(struct rn_client_index *index, void *item);
 /* Whether there is so much in limbo that a fresh one is in order. */
-bool rn_roster_is_worn(const struct rn_roster *roster);
+bool rn_client_index_is_worn(const struct rn_client_index *index);
 
 /* --- override.c ------------------------------------------------------------------ */
 
@@ -104,25 +104,25 @@ int rn_override_resolve(const struct rn_book *book, const struct rn_hash_key *se
                         struct ration_error *error);
 /* The plan for a text under a rule; NULL with *code set: a fault of the text, or
  * out of memory. */
-const struct rn_plan *rn_override_plan(struct rn_roster *roster, const struct rn_book *book,
+const struct rn_plan *rn_override_plan(struct rn_client_index *index, const struct rn_book *book,
                                        const struct rn_rule *rule, struct rn_slice text, int *code,
                                        struct ration_error *error);
 /* Puts it in force. RATION_EINVAL: it cannot be under this book; RATION_ENOMEM. */
-int rn_override_enter(struct rn_roster *roster, const struct rn_book *book,
+int rn_override_enter(struct rn_client_index *index, const struct rn_book *book,
                       const struct rn_client *client, int64_t expires_ns, uint64_t *hash);
-void rn_override_leave(struct rn_roster *roster, uint64_t hash);
+void rn_override_leave(struct rn_client_index *index, uint64_t hash);
 
 /* override_carry.c: charges the state of a key under `plan`, which is about to be put in force,
  * what the client has spent under its limits until now. */
 int rn_override_carry_over(struct ration *r, const struct rn_book *book,
-                           const struct rn_roster *roster, const struct rn_override_key *key,
+                           const struct rn_client_index *index, const struct rn_override_key *key,
                            const struct rn_plan *plan, struct ration_error *error);
 
 /* The override of a key, if it has one. */
-static inline const struct rn_override_rule *rn_override_rule(const struct rn_roster *roster,
+static inline const struct rn_override_rule *rn_override_rule(const struct rn_client_index *index,
                                                               const struct rn_rule *rule)
 {
-    return __atomic_load_n(&roster->rules[rule->index], __ATOMIC_ACQUIRE);
+    return __atomic_load_n(&index->rules[rule->index], __ATOMIC_ACQUIRE);
 }
 
 /* --- ban.c -------------------------------------------------------------------------- */
@@ -136,17 +136,17 @@ struct rn_ban_texts {
 };
 int rn_ban_spell(struct rn_client *client, struct rn_ban_texts *texts, struct ration_error *error);
 /* RATION_EFULL if RATION_BAN_KINDS_MAX kinds are in use and this would be another. */
-int rn_ban_check(const struct rn_roster *roster, const struct rn_book *book,
+int rn_ban_check(const struct rn_client_index *index, const struct rn_book *book,
                  const struct rn_client *client, struct ration_error *error);
 /* Puts it in force, in the place of itself if it `replaces`: 0, RATION_EINVAL, RATION_EFULL as
  * above, RATION_ENOMEM. Where another ban is the same to the rules, the longer one holds. */
-int rn_ban_enter(struct rn_roster *roster, const struct rn_book *book,
+int rn_ban_enter(struct rn_client_index *index, const struct rn_book *book,
                  const struct rn_client *client, int64_t expires_ns, bool replaces, uint64_t *hash);
-void rn_ban_leave(struct rn_roster *roster, uint64_t hash);
+void rn_ban_leave(struct rn_client_index *index, uint64_t hash);
 
 /* The ban of a request at `now_ns` (may be RATION_NOW), or NULL. `values` may be
  * NULL: the request's own are all there are. *left_ns is how long it lasts. */
-const struct rn_ban *rn_ban_find(const struct ration *r, const struct rn_roster *roster,
+const struct rn_ban *rn_ban_find(const struct ration *r, const struct rn_client_index *index,
                                  const struct rn_values *values,
                                  const struct ration_request *request, int64_t now_ns,
                                  int64_t *left_ns);

@@ -196,14 +196,14 @@ static void refine(const struct rn_rule *rule, struct ration_limit *spec)
             refine_from(&rule->tiers[t].limits[i]->spec, bare_rate, spec);
 }
 
-static bool list_variants(struct rn_roster *roster, const struct rn_book *book,
+static bool list_variants(struct rn_client_index *index, const struct rn_book *book,
                           const struct rn_rule *rule, struct rn_override_rule *of)
 {
     uint32_t most = 0;
 
     for (uint32_t t = 0; t < rule->tier_count; t++)
         most += rule->tiers[t].limit_count;
-    of->variants = rn_builder_alloc(&roster->builder, most, sizeof(struct rn_compiled *));
+    of->variants = rn_builder_alloc(&index->builder, most, sizeof(struct rn_compiled *));
     if (!of->variants)
         return false;
     for (uint32_t t = 0; t < rule->tier_count; t++)
@@ -213,73 +213,73 @@ static bool list_variants(struct rn_roster *roster, const struct rn_book *book,
     return true;
 }
 
-/* The rule's entry in the roster, made if there is none. */
+/* The rule's entry in the client index, made if there is none. */
 static const struct rn_override_rule *
-enter_rule(struct rn_roster *roster, const struct rn_book *book, const struct rn_rule *rule)
+enter_rule(struct rn_client_index *index, const struct rn_book *book, const struct rn_rule *rule)
 {
     const struct rn_family *f = &book->families[rule->index];
-    struct rn_override_rule *of = roster->rules[rule->index];
+    struct rn_override_rule *of = index->rules[rule->index];
 
     if (of)
         return of;
-    of = rn_builder_alloc(&roster->builder, 1, sizeof *of);
+    of = rn_builder_alloc(&index->builder, 1, sizeof *of);
     if (!of)
         return NULL;
-    of->base = base_of(rule, &roster->secret);
-    of->shapes = rn_builder_alloc(&roster->builder, f->member_count, sizeof(struct rn_compiled *));
-    if (!of->shapes || !list_variants(roster, book, rule, of))
+    of->base = base_of(rule, &index->secret);
+    of->shapes = rn_builder_alloc(&index->builder, f->member_count, sizeof(struct rn_compiled *));
+    if (!of->shapes || !list_variants(index, book, rule, of))
         return NULL;
     for (; of->shape_count < f->member_count; of->shape_count++)
         of->shapes[of->shape_count] = f->members[of->shape_count].limit;
-    __atomic_store_n(&roster->rules[rule->index], of, __ATOMIC_RELEASE);
+    __atomic_store_n(&index->rules[rule->index], of, __ATOMIC_RELEASE);
     return of;
 }
 
-static struct rn_plan *make_plan(struct rn_roster *roster, const struct rn_book *book,
+static struct rn_plan *make_plan(struct rn_client_index *index, const struct rn_book *book,
                                  const struct rn_rule *rule, const struct ration_limit *spec,
                                  const char **fault)
 {
-    struct rn_plan *plan = rn_builder_alloc(&roster->builder, 1, sizeof *plan);
-    const struct rn_override_rule *of = enter_rule(roster, book, rule);
+    struct rn_plan *plan = rn_builder_alloc(&index->builder, 1, sizeof *plan);
+    const struct rn_override_rule *of = enter_rule(index, book, rule);
 
     *fault = NULL;
     if (!plan || !of)
         return NULL;
     if (spec->algorithm == RATION_UNLIMITED)
         return plan;
-    plan->limit = rn_builder_limit(&roster->builder, rule, spec, fault);
+    plan->limit = rn_builder_limit(&index->builder, rule, spec, fault);
     if (!plan->limit)
         return NULL;
-    rn_compiled_init_rule(&plan->compiled, &roster->secret, rule->index,
+    rn_compiled_init_rule(&plan->compiled, &index->secret, rule->index,
                           &(struct rn_compiled_rule){.name = rule->name,
                                                      .limit = &plan->limit->limit,
                                                      .shadow = rule->shadow,
                                                      .charge_flags = rn_book_charge_flags(rule)});
     plan->compiled.shapes = of->shapes;
     plan->compiled.shape_count = of->shape_count;
-    return rn_compiled_guard(&plan->compiled, of->variants, of->variant_count, &roster->secret,
-                             roster->builder.arena)
+    return rn_compiled_guard(&plan->compiled, of->variants, of->variant_count, &index->secret,
+                             index->builder.arena)
                ? plan
                : NULL;
 }
 
-static uint64_t hash_plan(const struct rn_roster *roster, const struct rn_rule *rule,
+static uint64_t hash_plan(const struct rn_client_index *index, const struct rn_rule *rule,
                           struct rn_slice text)
 {
     struct rn_siphash s;
 
-    rn_siphash_init(&s, &roster->secret);
+    rn_siphash_init(&s, &index->secret);
     rn_siphash_add(&s, &rule->index, sizeof rule->index);
     rn_siphash_add(&s, text.data, text.len);
     return rn_siphash_done(&s);
 }
 
-const struct rn_plan *rn_override_plan(struct rn_roster *roster, const struct rn_book *book,
+const struct rn_plan *rn_override_plan(struct rn_client_index *index, const struct rn_book *book,
                                        const struct rn_rule *rule, struct rn_slice text, int *code,
                                        struct ration_error *error)
 {
-    uint64_t hash = hash_plan(roster, rule, text);
-    struct rn_plan *plan = rn_map_find(&roster->plans, hash);
+    uint64_t hash = hash_plan(index, rule, text);
+    struct rn_plan *plan = rn_map_find(&index->plans, hash);
     struct ration_limit spec;
     const char *fault = NULL;
 
@@ -289,9 +289,9 @@ const struct rn_plan *rn_override_plan(struct rn_roster *roster, const struct rn
     if (*code != 0)
         return NULL;
     refine(rule, &spec);
-    plan = rn_map_reserve(&roster->plans) ? make_plan(roster, book, rule, &spec, &fault) : NULL;
+    plan = rn_map_reserve(&index->plans) ? make_plan(index, book, rule, &spec, &fault) : NULL;
     if (plan)
-        rn_map_put(&roster->plans, hash, plan);
+        rn_map_put(&index->plans, hash, plan);
     else
         *code = fault ? rn_error_set(error, RATION_EINVAL, 0, "%s", fault)
                       : rn_error_set(error, RATION_ENOMEM, 0, "out of memory for a limit");
@@ -310,37 +310,37 @@ static bool is_as_spelt(const struct rn_client *client, const struct rn_override
     return true;
 }
 
-int rn_override_enter(struct rn_roster *roster, const struct rn_book *book,
+int rn_override_enter(struct rn_client_index *index, const struct rn_book *book,
                       const struct rn_client *client, int64_t expires_ns, uint64_t *hash)
 {
     struct rn_override_key key;
     const struct rn_plan *plan;
-    int code = rn_override_resolve(book, &roster->secret, client, &key, NULL);
+    int code = rn_override_resolve(book, &index->secret, client, &key, NULL);
 
     if (code != 0 || !is_as_spelt(client, &key))
         return RATION_EINVAL;
-    plan = rn_override_plan(roster, book, key.rule, client->limit, &code, NULL);
+    plan = rn_override_plan(index, book, key.rule, client->limit, &code, NULL);
     if (!plan)
         return code;
     struct rn_override *o = malloc(sizeof *o);
-    void *before = rn_map_find(&roster->overrides, key.hash);
+    void *before = rn_map_find(&index->overrides, key.hash);
 
-    if (!o || !rn_map_reserve(&roster->overrides) ||
-        (before && !rn_roster_retire(roster, before))) {
+    if (!o || !rn_map_reserve(&index->overrides) ||
+        (before && !rn_client_index_retire(index, before))) {
         free(o);
         return RATION_ENOMEM;
     }
     *o = (struct rn_override){plan, expires_ns};
-    rn_map_put(&roster->overrides, key.hash, o);
+    rn_map_put(&index->overrides, key.hash, o);
     *hash = key.hash;
     return 0;
 }
 
 /* What cannot be put into limbo for want of memory is better lost than freed. */
-void rn_override_leave(struct rn_roster *roster, uint64_t hash)
+void rn_override_leave(struct rn_client_index *index, uint64_t hash)
 {
-    void *before = rn_map_remove(&roster->overrides, hash);
+    void *before = rn_map_remove(&index->overrides, hash);
 
     if (before)
-        (void)rn_roster_retire(roster, before);
+        (void)rn_client_index_retire(index, before);
 }

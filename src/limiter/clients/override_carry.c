@@ -133,10 +133,10 @@ static int carry_over(const struct client_state *s, const struct rn_family *f,
 }
 
 int rn_override_carry_over(struct ration *r, const struct rn_book *book,
-                           const struct rn_roster *roster, const struct rn_override_key *key,
+                           const struct rn_client_index *index, const struct rn_override_key *key,
                            const struct rn_plan *plan, struct ration_error *error)
 {
-    const struct rn_override *before = rn_map_find(&roster->overrides, key->hash);
+    const struct rn_override *before = rn_map_find(&index->overrides, key->hash);
     struct client_state s = {.r = r, .hash = key->hash, .now_ns = r->clients.now_ns};
 
     s.shift_ns = rn_gather_shift_ns(key->rule, key->hash);

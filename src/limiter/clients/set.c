@@ -4,8 +4,8 @@
  * (client.h): a ban is an override without rule and limit, and its reason is the note.
  */
 #include "base/error.h"
-#include "limiter/limiter.h"
 #include "limiter/clients/index.h"
+#include "limiter/limiter.h"
 
 #define RULE_MAX 1024 /* bytes of a name */
 #define LIMIT_MAX 255
@@ -70,22 +70,22 @@ static int set_locked(struct ration *r, bool ban, struct rn_client *client, int6
 {
     struct rn_override_key key;
     struct rn_book *book;
-    struct rn_roster *roster;
+    struct rn_client_index *index;
     const struct rn_plan *plan = NULL;
-    int code = rn_clients_roster(r, ban, &book, &roster, error);
+    int code = rn_clients_index(r, ban, &book, &index, error);
 
     if (code == 0 && !ban) {
         code = resolve(r, book, client, &key, error);
         if (code == 0)
-            plan = rn_override_plan(roster, book, key.rule, client->limit, &code, error);
+            plan = rn_override_plan(index, book, key.rule, client->limit, &code, error);
     }
     if (code == 0)
         code = rn_clients_expiry(&r->clients, expires_ns, client, error);
     if (code == 0)
         code = rn_clients_room(r, client, ban, error);
     if (code == 0)
-        code = ban ? rn_ban_check(roster, book, client, error)
-                   : rn_override_carry_over(r, book, roster, &key, plan, error);
+        code = ban ? rn_ban_check(index, book, client, error)
+                   : rn_override_carry_over(r, book, index, &key, plan, error);
     return code == 0 ? rn_clients_change(r, ban ? RN_BAN_SET : RN_OVERRIDE_SET, client, error)
                      : code;
 }

@@ -18,7 +18,7 @@
 bool rn_fast_path_fits(const struct rn_book *book, const struct rn_rule *rule,
                        const struct rn_rule_limit *limit);
 
-/* The limit to try this way; NULL: there is none. Overrides and bans (a roster), modes and
+/* The limit to try this way; NULL: there is none. Overrides and bans (a client index), modes and
  * terms of the request are for the caller to know. */
 static inline const struct rn_compiled *rn_fast_path_find(const struct rn_book *book,
                                                           const struct rn_matches *matches)

@@ -107,10 +107,10 @@ static void add_limit(struct rn_gathered *g, const struct rn_applied *a,
 }
 
 /* Puts the limit of an override in the place of the rule's. */
-static void replace_limits(const struct rn_gathered *g, const struct rn_roster *roster,
+static void replace_limits(const struct rn_gathered *g, const struct rn_client_index *index,
                            uint64_t hash, struct rn_applied *a)
 {
-    const struct rn_override *o = rn_map_find(&roster->overrides, hash);
+    const struct rn_override *o = rn_map_find(&index->overrides, hash);
 
     if (!o || (o->expires_ns != INT64_MAX && o->expires_ns <= rn_limiter_now(g->r, g->tx.now_ns)))
         return;
@@ -133,15 +133,15 @@ static const struct rn_compiled *seed_of(const struct rn_gathered *g, const stru
 RN_HOT void rn_gather_add(struct rn_gathered *g)
 {
     struct rn_applied *a = rn_gather_next(g);
-    const struct rn_roster *roster = rn_book_roster(g->book);
-    const struct rn_override_rule *of = rn_unlikely(roster != NULL) && a->rule->index != RN_AD_HOC
-                                            ? rn_override_rule(roster, a->rule)
+    const struct rn_client_index *index = rn_book_client_index(g->book);
+    const struct rn_override_rule *of = rn_unlikely(index != NULL) && a->rule->index != RN_AD_HOC
+                                            ? rn_override_rule(index, a->rule)
                                             : NULL;
     const struct rn_compiled *seed = seed_of(g, a, of);
     uint64_t hash = seed ? rn_gather_hash(a, seed) : 0;
 
     if (rn_unlikely(of != NULL))
-        replace_limits(g, roster, hash, a);
+        replace_limits(g, index, hash, a);
     if (rn_unlikely(g->rule_count == RN_MATCHES_MAX ||
                     g->tx.n + a->limit_count > RATION_CHARGES_MAX)) {
         g->error = RATION_EINVAL;

@@ -36,14 +36,14 @@ static inline bool rule_by_ban(struct rn_gathered *g, struct rn_values *values,
                                const struct ration_request *request, bool look_only,
                                struct ration_outcome *out)
 {
-    const struct rn_roster *roster = rn_book_roster(g->book);
+    const struct rn_client_index *index = rn_book_client_index(g->book);
     int64_t left_ns;
     const struct rn_ban *ban =
-        roster ? rn_ban_find(g->r, roster, values, request, g->tx.now_ns, &left_ns) : NULL;
+        index ? rn_ban_find(g->r, index, values, request, g->tx.now_ns, &left_ns) : NULL;
 
-    for (uint32_t n = 1; roster && !ban && values && n < values->paths.count; n++) {
+    for (uint32_t n = 1; index && !ban && values && n < values->paths.count; n++) {
         rn_values_read_as(g->book->ruleset, values, n);
-        ban = rn_ban_find(g->r, roster, values, request, g->tx.now_ns, &left_ns);
+        ban = rn_ban_find(g->r, index, values, request, g->tx.now_ns, &left_ns);
     }
     if (!ban)
         return false;
@@ -203,7 +203,7 @@ static RN_ASIDE int decide_at_length(const struct scene *s, struct rn_terms *ter
 static bool is_ordinary(const struct scene *s, const struct rn_terms *terms)
 {
     return !terms->look_only && !terms->no_server && !terms->reserving && !s->request->shadow &&
-           !s->r->fallback && !rn_book_roster(s->book) && !rn_gather_is_shadow(s->r, s->book);
+           !s->r->fallback && !rn_book_client_index(s->book) && !rn_gather_is_shadow(s->r, s->book);
 }
 
 RN_HOT static int rule_on_request(const struct scene *s, struct rn_terms *terms,

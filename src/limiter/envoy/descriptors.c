@@ -364,7 +364,8 @@ static void debit_late(struct rn_descriptors *d, struct ration_descriptors_outco
 
 /* --- bans, and who is denied -------------------------------------------------------- */
 
-static const struct rn_ban *find_ban(const struct rn_descriptors *d, const struct rn_roster *roster,
+static const struct rn_ban *find_ban(const struct rn_descriptors *d,
+                                     const struct rn_client_index *index,
                                      const struct ration_descriptor_ask *ask, int64_t *left_ns)
 {
     const struct rn_gathered *g = &d->gathered;
@@ -373,7 +374,7 @@ static const struct rn_ban *find_ban(const struct rn_descriptors *d, const struc
         .attributes = d->attributes,
         .count = rn_descriptor_attributes(domain, ask->entries, ask->count, d->attributes)};
 
-    return rn_ban_find(g->r, roster, NULL, &request, g->tx.now_ns, left_ns);
+    return rn_ban_find(g->r, index, NULL, &request, g->tx.now_ns, left_ns);
 }
 
 /* The outcome is a refusal that descriptor `at` is the reason of. */
@@ -391,7 +392,7 @@ static void refuse_by(struct rn_descriptors *d, size_t at, int64_t left_ns,
 }
 
 /* Whoever is banned is refused, whatever else the request says; an `allow` beats a ban. */
-static bool decide_by_ban(struct rn_descriptors *d, const struct rn_roster *roster,
+static bool decide_by_ban(struct rn_descriptors *d, const struct rn_client_index *index,
                           struct ration_outcome *o, struct ration_descriptors_outcome *out)
 {
     const struct rn_ban *ban = NULL;
@@ -400,7 +401,7 @@ static bool decide_by_ban(struct rn_descriptors *d, const struct rn_roster *rost
 
     for (; at < d->count && !ban; at++)
         if (!d->items[at].allowed)
-            ban = find_ban(d, roster, d->items[at].ask, &left_ns);
+            ban = find_ban(d, index, d->items[at].ask, &left_ns);
     if (!ban)
         return false;
     rn_descriptors_drop_native(d);
@@ -415,7 +416,7 @@ static bool decide_by_ban(struct rn_descriptors *d, const struct rn_roster *rost
 static int decide(struct rn_descriptors *d, struct ration_descriptors_outcome *out)
 {
     struct rn_gathered *g = &d->gathered;
-    const struct rn_roster *roster = rn_book_roster(g->book);
+    const struct rn_client_index *index = rn_book_client_index(g->book);
     struct ration_outcome o;
 
     if (!match_all(d, g->book->ruleset))
@@ -427,7 +428,7 @@ static int decide(struct rn_descriptors *d, struct ration_descriptors_outcome *o
         refuse_by(d, denied, RATION_NEVER, &o, out);
         return 0;
     }
-    if (rn_unlikely(roster != NULL) && decide_by_ban(d, roster, &o, out))
+    if (rn_unlikely(index != NULL) && decide_by_ban(d, index, &o, out))
         return 0;
     for (size_t i = 0; i < d->count; i++)
         add_one(d, i);

@@ -218,8 +218,8 @@ void rn_book_free(struct rn_book *b)
 {
     if (!b)
         return;
-    rn_roster_free(b->roster);
-    if (!b->shell) {
+    rn_client_index_free(b->client_index);
+    if (!b->handed_over) {
         for (uint32_t i = 0; i < b->value_count; i++)
             rn_value_counts_unref(b->values[i]);
         rn_stats_done(&b->stats);
@@ -229,14 +229,14 @@ void rn_book_free(struct rn_book *b)
     free(b);
 }
 
-struct rn_book *rn_book_renew(const struct rn_book *b, struct rn_roster *roster)
+struct rn_book *rn_book_renew(const struct rn_book *b, struct rn_client_index *index)
 {
     struct rn_book *renewed = malloc(sizeof *renewed);
 
     if (!renewed)
         return NULL;
     *renewed = *b;
-    renewed->roster = roster;
+    renewed->client_index = index;
     renewed->next = NULL;
     return renewed;
 }

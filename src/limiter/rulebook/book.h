@@ -50,10 +50,10 @@ struct rn_family {
     int64_t until_ns;                /* the latest of theirs; INT64_MIN: nothing to inherit */
 };
 
-struct rn_roster;       /* roster.h */
+struct rn_client_index; /* client index.h */
 struct rn_value_counts; /* value_counts.h */
 
-/* Immutable once published, but for the counters and the roster. */
+/* Immutable once published, but for the counters and the client index. */
 struct rn_book {
     struct rn_ruleset *ruleset; /* owned */
     const struct rn_hash_key *secret;
@@ -66,15 +66,15 @@ struct rn_book {
     uint32_t value_count;            /* how many places there are */
     const struct rn_rule **by_name;  /* sorted, as are */
     const struct rn_compiled **by_salt;
-    struct rn_book *next;     /* pin.c: one that could not be freed */
-    struct rn_roster *roster; /* overrides and bans; owned; NULL: there are none */
-    uint64_t version;         /* how often rules had been put in place */
-    bool shell;               /* all but the roster is another's: see rn_book_renew */
+    struct rn_book *next;                 /* pin.c: one that could not be freed */
+    struct rn_client_index *client_index; /* overrides and bans; owned; NULL: there are none */
+    uint64_t version;                     /* how often rules had been put in place */
+    bool handed_over; /* another book owns all but the client index: rn_book_renew */
 };
 
-static inline struct rn_roster *rn_book_roster(const struct rn_book *book)
+static inline struct rn_client_index *rn_book_client_index(const struct rn_book *book)
 {
-    return __atomic_load_n(&book->roster, __ATOMIC_ACQUIRE);
+    return __atomic_load_n(&book->client_index, __ATOMIC_ACQUIRE);
 }
 
 /* Takes the ruleset unless it returns NULL: out of memory. The secret outlives
@@ -84,10 +84,10 @@ struct rn_book *rn_book_new(struct rn_ruleset *ruleset, const struct rn_hash_key
                             const struct rn_book *old, int64_t now_ns);
 void rn_book_free(struct rn_book *book);
 
-/* The same book with another roster, to be swapped for it: the way to learn that
- * nobody reads the old roster any more. Once it is in place, `shell` of the old
+/* The same book with another client index, to be swapped for it: the way to learn that
+ * nobody reads the old client index any more. Once it is in place, `handed_over` of the old
  * one is to be set, whose remains can then be freed. NULL: out of memory. */
-struct rn_book *rn_book_renew(const struct rn_book *book, struct rn_roster *roster);
+struct rn_book *rn_book_renew(const struct rn_book *book, struct rn_client_index *index);
 
 /* RN_CHARGE_* of the limits of a rule. */
 unsigned rn_book_charge_flags(const struct rn_rule *rule);

@@ -14,9 +14,9 @@ __extension__ typedef unsigned __int128 u128;
 static const struct rn_compiled *find_override(const struct rn_book *book,
                                                const struct ration_receipt *receipt)
 {
-    const struct rn_roster *roster = rn_book_roster(book);
+    const struct rn_client_index *index = rn_book_client_index(book);
     const struct rn_override *o =
-        roster ? rn_map_find(&roster->overrides, receipt->hash ^ receipt->salt) : NULL;
+        index ? rn_map_find(&index->overrides, receipt->hash ^ receipt->salt) : NULL;
 
     return o && o->plan->limit && o->plan->compiled.salt == receipt->salt ? &o->plan->compiled
                                                                           : NULL;

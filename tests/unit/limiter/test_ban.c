@@ -317,7 +317,7 @@ static void a_hundred_thousand_are_one_look_up(void **state)
     }
     assert_true(is_banned(r, "ip=10.1.0.255"));
     assert_false(is_banned(r, "ip=10.2.0.0"));
-    assert_int_equal(r->shelf.book->roster->kind_count, 1);
+    assert_int_equal(r->shelf.book->client_index->kind_count, 1);
     rules_at(r, by_user, T0);
     assert_true(is_banned(r, "ip=10.0.3.4"));
     ration_close(r);

@@ -333,8 +333,8 @@ static void a_hundred_thousand_are_loaded(void **state)
     struct ration *r = open_state_rules(rules);
 
     assert_int_equal(r->clients.overrides.live, many);
-    assert_int_equal(r->shelf.book->roster->overrides.live, many);
-    assert_int_equal(r->shelf.book->roster->plans.live, 100);
+    assert_int_equal(r->shelf.book->client_index->overrides.live, many);
+    assert_int_equal(r->shelf.book->client_index->plans.live, 100);
     assert_int_equal(limit_of(r, "user=77777"), 20 + 77);
     ration_close(r);
     rn_buf_done(&bytes);

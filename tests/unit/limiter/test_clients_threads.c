@@ -123,7 +123,7 @@ static void decisions_are_right_while_everything_changes(void **state)
     ration_close(crew.r);
 }
 
-/* Enough that rosters wear out and are renewed under the same rules. */
+/* Enough that client indexes wear out and are renewed under the same rules. */
 static void decisions_are_right_while_rosters_are_renewed(void **state)
 {
     struct crew crew = {.r = open_rules(sets[0])};

@@ -259,7 +259,7 @@ static void an_expired_one_counts_no_more(void **state)
     assert_int_equal(r->clients.overrides.live, 1);
     assert_int_equal(rn_clients_refresh_at(r, T0 + SECOND, &error), 0);
     assert_int_equal(r->clients.overrides.live, 0);
-    assert_int_equal(r->shelf.book->roster->overrides.live, 0);
+    assert_int_equal(r->shelf.book->client_index->overrides.live, 0);
     ration_close(r);
 }
 

@@ -195,9 +195,9 @@ static void what_has_expired_is_not_counted(void **state)
  * ----------------------------------------------------------------------------------------- */
 
 /* How many slots a look-up of the hash touches. */
-static unsigned steps_of(const struct rn_map *roll, uint64_t hash)
+static unsigned steps_of(const struct rn_map *map, uint64_t hash)
 {
-    const struct rn_map_table *t = roll->table;
+    const struct rn_map_table *t = map->table;
     unsigned steps = 1;
 
     for (uint64_t i = hash; t->slots[i & t->mask].item && t->slots[i & t->mask].hash != hash; i++)
@@ -224,12 +224,12 @@ static void a_hundred_thousand_are_found_in_a_step_or_two(void **state)
     }
     assert_int_equal(look(r, "user=ann", T0).decision.verdict.limit, 10);
     assert_int_equal(count_overrides(r), many);
-    const struct rn_roster *roster = r->shelf.book->roster;
+    const struct rn_client_index *index = r->shelf.book->client_index;
 
-    assert_int_equal(roster->plans.live, 100); /* limits are shared */
+    assert_int_equal(index->plans.live, 100); /* limits are shared */
     for (unsigned i = 0; i < 10000; i++) {
         hash ^= hash << 13, hash ^= hash >> 7, hash ^= hash << 17;
-        unsigned steps = steps_of(&roster->overrides, hash);
+        unsigned steps = steps_of(&index->overrides, hash);
 
         assert_true(steps < 200);
         sum += steps;
@@ -257,7 +257,7 @@ static void there_is_a_most(void **state)
     ration_close(r);
 }
 
-/* What is replaced is freed while the book stays: its roster is renewed. */
+/* What is replaced is freed while the book stays: its client index is renewed. */
 static void ten_thousand_changes_leave_nothing_behind(void **state)
 {
     struct ration *r = open_rules(by_user);
@@ -269,10 +269,10 @@ static void ten_thousand_changes_leave_nothing_behind(void **state)
         set_limit(r, "a", "user=ann", limit);
         assert_int_equal(look(r, "user=ann", T0).decision.verdict.limit, i);
     }
-    const struct rn_roster *roster = r->shelf.book->roster;
+    const struct rn_client_index *index = r->shelf.book->client_index;
 
-    assert_true(roster->limbo_count <= 1100);
-    assert_true(roster->plans.live <= 1100);
+    assert_true(index->limbo_count <= 1100);
+    assert_true(index->plans.live <= 1100);
     assert_int_equal(ration_rules_version(r), 1);
     ration_close(r);
 }

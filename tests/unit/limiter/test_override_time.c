@@ -67,7 +67,7 @@ static struct ration_limit spec_of(struct ration *r, const char *words, bool ins
     const struct rn_book *book = r->shelf.book;
     uint64_t limit = look(r, words, T0).decision.verdict.limit, at = 0;
     const struct rn_override *o =
-        instead ? rn_map_next(&rn_book_roster(book)->overrides, &at) : NULL;
+        instead ? rn_map_next(&rn_book_client_index(book)->overrides, &at) : NULL;
 
     for (uint32_t t = 0; t < book->ruleset->rules[0].tier_count && !o; t++) {
         const struct rn_rule_limit *l = book->ruleset->rules[0].tiers[t].limits[0];

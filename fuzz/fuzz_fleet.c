@@ -25,7 +25,7 @@ static struct ration *open_node(void)
 
     demand(ration_open(&(struct ration_options){.memory_bytes = 1 << 20}, &r, NULL) == 0);
     demand(ration_rules_parse(r, "rules", RULES, sizeof RULES - 1, NULL) == 0);
-    rn_share_begin(r);
+    rn_replication_begin(r);
     return r;
 }
 
@@ -39,18 +39,18 @@ static void write_again(struct rn_slice bytes, const struct rn_fleet_item *value
 }
 
 /* What was taken is told as it was. */
-static void tell(struct ration *r, const struct rn_share_item *item)
+static void tell(struct ration *r, const struct rn_replication_item *item)
 {
-    struct rn_share_walk walk = {.ended = false};
-    struct rn_share_batch batch;
+    struct rn_replication_walk walk = {.ended = false};
+    struct rn_replication_batch batch;
 
-    demand(rn_share_doubt(r, 0) == 0 && rn_share_batch_init(&batch, 8) == 0);
-    demand(rn_share_collect(r, &walk, SIZE_MAX, &batch) == 0);
+    demand(rn_replication_doubt(r, 0) == 0 && rn_replication_batch_init(&batch, 8) == 0);
+    demand(rn_replication_collect(r, &walk, SIZE_MAX, &batch) == 0);
     for (size_t i = 0; i < batch.count; i++)
         demand(batch.items[i].kind == item->kind &&
                rn_slice_equal(batch.items[i].payload, item->payload) &&
                memcmp(batch.items[i].name, item->name, sizeof item->name) == 0);
-    rn_share_batch_done(&batch);
+    rn_replication_batch_done(&batch);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -62,13 +62,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!rn_fleet_item_read(bytes, &value))
         return 0;
     write_again(bytes, &value);
-    struct rn_share_item item = {.kind = value.kind, .payload = value.text};
-    struct rn_share_merged merged;
+    struct rn_replication_item item = {.kind = value.kind, .payload = value.text};
+    struct rn_replication_merged merged;
     struct ration *r = open_node();
 
     if (rn_client_read(value.text, &client))
         rn_client_name(&client, item.name);
-    demand(rn_share_merge(r, &item, 1, &merged, NULL) == 0);
+    demand(rn_replication_merge(r, &item, 1, &merged, NULL) == 0);
     demand(merged.taken + merged.refused <= 1); /* neither: it has expired */
     if (merged.taken == 1)
         tell(r, &item);

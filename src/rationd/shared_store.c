@@ -50,7 +50,7 @@ bool rn_shared_store_open(struct rn_shared_store *shared, const struct rn_ration
         return false;
     }
     if (options->redis_changes)
-        rn_share_begin(limiter); /* while no request uses what the journal says */
+        rn_replication_begin(limiter); /* while no request uses what the journal says */
     limiter->fallback->nodes = options->redis_nodes > 0 ? options->redis_nodes : 1;
     return true;
 }

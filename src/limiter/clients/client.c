@@ -188,7 +188,7 @@ int rn_client_take_note(struct rn_client *client, const char *what, const char *
     return 0;
 }
 
-bool rn_client_is_plain(const struct rn_client *client)
+bool rn_client_is_valid(const struct rn_client *client)
 {
     struct ration_attribute attributes[RN_CLIENT_ATTRIBUTES_MAX];
     struct rn_client copy;

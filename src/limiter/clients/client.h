@@ -48,7 +48,7 @@ void rn_client_write(const struct rn_client *client, struct rn_buf *out);
 bool rn_client_read(struct rn_slice payload, struct rn_client *client);
 
 /* Whether it has what a caller may give: rn_client_take, rn_client_take_note. */
-bool rn_client_is_plain(const struct rn_client *client);
+bool rn_client_is_valid(const struct rn_client *client);
 
 /* Equal for changes of the same rule and attributes, in whatever order. */
 uint64_t rn_client_identity(const struct rn_client *client, const struct rn_hash_key *secret);

@@ -36,7 +36,7 @@ void rn_clients_done(struct rn_clients *c)
 {
     free_entries(&c->overrides);
     free_entries(&c->bans);
-    free_entries(&c->gone);
+    free_entries(&c->deleted);
     rn_journal_done(&c->journal);
     pthread_mutex_destroy(&c->lock);
 }
@@ -57,11 +57,11 @@ static struct rn_entry *make_entry(const struct rn_clients *c, const struct rn_r
                            .expires_ns = INT64_MAX,
                            .made_us = client->made_us,
                            .ban = rn_client_change_is_ban(record->kind),
-                           .gone = rn_client_change_deletes(record->kind),
+                           .deleted = rn_client_change_deletes(record->kind),
                            .shared = c->merging,
                            .len = payload.len};
-    if (e->gone)
-        e->expires_ns = c->now_ns + RN_CLIENTS_GONE_NS;
+    if (e->deleted)
+        e->expires_ns = c->now_ns + RN_CLIENTS_DELETED_NS;
     else if (client->expires_wall_ns != 0)
         e->expires_ns = client->expires_wall_ns - (c->wall_ns - c->now_ns);
     memcpy(e->payload, payload.data, payload.len);
@@ -80,7 +80,7 @@ struct rn_entry *rn_clients_known(struct rn_clients *c, uint64_t identity, bool 
 {
     struct rn_entry *e = rn_map_find(rn_clients_map(c, ban), identity);
 
-    return e ? e : rn_map_find(&c->gone, identity);
+    return e ? e : rn_map_find(&c->deleted, identity);
 }
 
 static int see_set(struct ration *r, const struct rn_record *record, const struct rn_client *client)
@@ -92,7 +92,7 @@ static int see_set(struct ration *r, const struct rn_record *record, const struc
         free(e);
         return RATION_ENOMEM;
     }
-    free(rn_map_remove(&c->gone, e->identity));
+    free(rn_map_remove(&c->deleted, e->identity));
     return 0;
 }
 
@@ -102,9 +102,9 @@ static int see_delete(struct ration *r, const struct rn_record *record,
     struct rn_clients *c = &r->clients;
     struct rn_entry *e = c->sharing ? make_entry(c, record, client) : NULL;
 
-    if (known && !known->gone)
+    if (known && !known->deleted)
         rn_clients_drop(r, known);
-    if (c->sharing && (!e || rn_clients_bury(c, e) != 0)) {
+    if (c->sharing && (!e || rn_clients_remember_deleted(c, e) != 0)) {
         free(e);
         return RATION_ENOMEM;
     }
@@ -132,7 +132,7 @@ static int see(void *arg, const struct rn_record *record)
         return 0;
     }
     if (!c->merging)
-        __atomic_store_n(&c->news, c->news + 1, __ATOMIC_RELAXED);
+        __atomic_store_n(&c->local_changes, c->local_changes + 1, __ATOMIC_RELAXED);
     return rn_client_change_deletes(record->kind) ? see_delete(r, record, &client, known)
                                                   : see_set(r, record, &client);
 }

@@ -20,8 +20,8 @@ struct rn_book;
 struct rn_client_index;
 
 /* How long a node remembers what was deleted, for those that do not know it yet. */
-#define RN_CLIENTS_GONE_NS (INT64_C(30) * 86400 * 1000000000)
-#define RN_CLIENTS_GONE_MAX 100000 /* of them; beyond that, only what nobody knows of */
+#define RN_CLIENTS_DELETED_NS (INT64_C(30) * 86400 * 1000000000)
+#define RN_CLIENTS_DELETED_MAX 100000 /* of them; beyond that, only what nobody knows of */
 
 /* One override or ban, or the deletion of one. */
 struct rn_entry {
@@ -30,8 +30,8 @@ struct rn_entry {
     int64_t expires_ns; /* on the table's time line; INT64_MAX: never */
     int64_t made_us;    /* as in a client */
     bool ban;
-    bool gone;     /* deleted */
-    bool shared;   /* other nodes can know it: share.h */
+    bool deleted;  /* deleted */
+    bool shared;   /* other nodes can know it: replication.h */
     bool active;   /* in the client index of the current book, */
     uint64_t hash; /* under this */
     size_t len;
@@ -41,19 +41,19 @@ struct rn_entry {
 struct rn_clients {
     pthread_mutex_t lock;
     struct rn_map overrides, bans; /* struct rn_entry, by identity */
-    struct rn_map gone;            /* the same, of what was deleted: if `sharing` */
+    struct rn_map deleted;         /* the same, of what was deleted: if `sharing` */
     struct rn_hash_key secret;     /* of identities: the table's */
     struct rn_journal journal;     /* path NULL: there is no state file */
     uint64_t sequence;             /* of the last change */
     uint64_t generation;           /* of the table when the journal was last read */
     uint64_t epoch;
-    bool sharing;    /* with other nodes: share.h */
-    bool merging;    /* what is put in force comes from them */
-    uint64_t news;   /* changes that did not */
-    bool reread;     /* the journal begins anew: what it does not name is gone */
-    bool stale;      /* the client index may lack something: memory ran out */
-    uint64_t undone; /* records that were no changes */
-    int file_fault;  /* of the state file, as last told */
+    bool sharing;           /* with other nodes: replication.h */
+    bool merging;           /* what is put in force comes from them */
+    uint64_t local_changes; /* changes that did not */
+    bool reread;            /* the journal begins anew: what it does not name is gone */
+    bool stale;             /* the client index may lack something: memory ran out */
+    uint64_t undone;        /* records that were no changes */
+    int file_fault;         /* of the state file, as last told */
     /* What a change found damaged: the next refresh tells it, for who makes a change
      * seldom has a log. */
     struct ration_error notice;
@@ -93,7 +93,7 @@ int rn_clients_index(struct ration *r, bool need_book, struct rn_book **book,
 int rn_clients_put(struct ration *r, struct rn_entry *e);
 void rn_clients_drop(struct ration *r, struct rn_entry *e);
 /* Takes the entry of something deleted. RATION_ENOMEM: it is the caller's. */
-int rn_clients_bury(struct rn_clients *c, struct rn_entry *e);
+int rn_clients_remember_deleted(struct rn_clients *c, struct rn_entry *e);
 void rn_clients_drop_expired(struct ration *r);
 /* Those that the journal, read from its beginning, did not name. */
 void rn_clients_drop_unnamed(struct ration *r);
@@ -132,8 +132,8 @@ int rn_clients_change(struct ration *r, enum rn_client_change kind, const struct
 static inline enum rn_client_change rn_entry_change(const struct rn_entry *e)
 {
     if (e->ban)
-        return e->gone ? RN_BAN_DELETE : RN_BAN_SET;
-    return e->gone ? RN_OVERRIDE_DELETE : RN_OVERRIDE_SET;
+        return e->deleted ? RN_BAN_DELETE : RN_BAN_SET;
+    return e->deleted ? RN_OVERRIDE_DELETE : RN_OVERRIDE_SET;
 }
 
 static inline bool rn_client_change_is_ban(uint32_t kind)

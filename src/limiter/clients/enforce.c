@@ -183,29 +183,30 @@ void rn_clients_drop(struct ration *r, struct rn_entry *e)
 {
     const struct rn_book *book = rn_clients_book(r);
 
-    rn_map_remove(e->gone ? &r->clients.gone : rn_clients_map(&r->clients, e->ban), e->identity);
+    rn_map_remove(e->deleted ? &r->clients.deleted : rn_clients_map(&r->clients, e->ban),
+                  e->identity);
     leave(&r->clients, book ? book->client_index : NULL, e);
     free(e);
 }
 
 /* Nothing but room for what nobody else knows of. */
-static void forget_shared(struct rn_map *gone)
+static void forget_shared(struct rn_map *deleted)
 {
     uint64_t at = 0;
 
-    for (struct rn_entry *e; (e = rn_map_next(gone, &at)) != NULL;)
+    for (struct rn_entry *e; (e = rn_map_next(deleted, &at)) != NULL;)
         if (e->shared)
-            free(rn_map_remove(gone, e->identity));
+            free(rn_map_remove(deleted, e->identity));
 }
 
-int rn_clients_bury(struct rn_clients *c, struct rn_entry *e)
+int rn_clients_remember_deleted(struct rn_clients *c, struct rn_entry *e)
 {
-    if (c->gone.live >= RN_CLIENTS_GONE_MAX)
-        forget_shared(&c->gone);
-    if (!rn_map_reserve(&c->gone))
+    if (c->deleted.live >= RN_CLIENTS_DELETED_MAX)
+        forget_shared(&c->deleted);
+    if (!rn_map_reserve(&c->deleted))
         return RATION_ENOMEM;
-    rn_map_trim(&c->gone);
-    free(rn_map_put(&c->gone, e->identity, e));
+    rn_map_trim(&c->deleted);
+    free(rn_map_put(&c->deleted, e->identity, e));
     if (e->expires_ns < c->next_expiry_ns)
         c->next_expiry_ns = e->expires_ns;
     return 0;
@@ -234,14 +235,14 @@ void rn_clients_drop_expired(struct ration *r)
     c->last_expiry_ns = c->now_ns;
     drop_some(r, &c->overrides, true);
     drop_some(r, &c->bans, true);
-    drop_some(r, &c->gone, true);
+    drop_some(r, &c->deleted, true);
 }
 
 void rn_clients_drop_unnamed(struct ration *r)
 {
     drop_some(r, &r->clients.overrides, false);
     drop_some(r, &r->clients.bans, false);
-    drop_some(r, &r->clients.gone, false);
+    drop_some(r, &r->clients.deleted, false);
 }
 
 void rn_clients_tidy(struct ration *r)

@@ -65,7 +65,7 @@ static bool next_record(void *arg, struct rn_record *record)
 
 void rn_clients_compact(struct rn_clients *c)
 {
-    uint64_t live = (uint64_t)c->overrides.live + c->bans.live + c->gone.live;
+    uint64_t live = (uint64_t)c->overrides.live + c->bans.live + c->deleted.live;
     const struct ration_listing all = {0};
     struct walk w = {.count = 0};
 
@@ -76,7 +76,7 @@ void rn_clients_compact(struct rn_clients *c)
         return;
     w.count = gather(&c->overrides, c->now_ns, &all, w.picks);
     w.count += gather(&c->bans, c->now_ns, &all, w.picks + w.count);
-    w.count += gather(&c->gone, c->now_ns, &all, w.picks + w.count);
+    w.count += gather(&c->deleted, c->now_ns, &all, w.picks + w.count);
     qsort(w.picks, w.count, sizeof *w.picks, compare_picks);
     rn_journal_rewrite(&c->journal, next_record, &w, NULL);
     free(w.picks);

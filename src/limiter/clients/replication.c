@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 
-void rn_share_begin(struct ration *r)
+void rn_replication_begin(struct ration *r)
 {
     struct rn_clients *c = &r->clients;
 
@@ -24,9 +24,9 @@ void rn_share_begin(struct ration *r)
         (void)rn_clients_refresh_at(r, RATION_NOW, NULL); /* what fails is told by the next one */
 }
 
-uint64_t rn_share_news(struct ration *r)
+uint64_t rn_replication_changes(struct ration *r)
 {
-    return __atomic_load_n(&r->clients.news, __ATOMIC_RELAXED);
+    return __atomic_load_n(&r->clients.local_changes, __ATOMIC_RELAXED);
 }
 
 /* Whoever holds the lock may be waiting for a store that is served by this thread. */
@@ -42,38 +42,38 @@ static void unlock(struct ration *r)
 
 /* --- batches -------------------------------------------------------------------------------- */
 
-int rn_share_batch_init(struct rn_share_batch *batch, size_t room)
+int rn_replication_batch_init(struct rn_replication_batch *batch, size_t room)
 {
-    *batch =
-        (struct rn_share_batch){.items = calloc(room, sizeof(struct rn_share_item)), .room = room};
+    *batch = (struct rn_replication_batch){
+        .items = calloc(room, sizeof(struct rn_replication_item)), .room = room};
     return batch->items ? 0 : RATION_ENOMEM;
 }
 
-void rn_share_batch_done(struct rn_share_batch *batch)
+void rn_replication_batch_done(struct rn_replication_batch *batch)
 {
     free(batch->items);
     rn_buf_done(&batch->payloads);
 }
 
-static void add(struct rn_share_batch *batch, const struct rn_entry *e)
+static void add(struct rn_replication_batch *batch, const struct rn_entry *e)
 {
     struct rn_slice payload = {e->payload, e->len};
-    struct rn_share_item *item = &batch->items[batch->count];
+    struct rn_replication_item *item = &batch->items[batch->count];
     struct rn_client client;
 
     if (!rn_client_read(payload, &client))
         return;
-    *item = (struct rn_share_item){.kind = rn_entry_change(e),
-                                   .made_us = client.made_us,
-                                   .expires_us = client.expires_wall_ns / 1000,
-                                   .payload = {NULL, e->len}};
+    *item = (struct rn_replication_item){.kind = rn_entry_change(e),
+                                         .made_us = client.made_us,
+                                         .expires_us = client.expires_wall_ns / 1000,
+                                         .payload = {NULL, e->len}};
     rn_client_name(&client, item->name);
     rn_buf_put_slice(&batch->payloads, payload);
     batch->count++;
 }
 
 /* The payloads lie where they will stay. */
-static int point_at_payloads(struct rn_share_batch *batch)
+static int point_at_payloads(struct rn_replication_batch *batch)
 {
     const char *at = batch->payloads.data;
 
@@ -90,12 +90,12 @@ static int point_at_payloads(struct rn_share_batch *batch)
 
 static struct rn_map *map_of(struct rn_clients *c, unsigned number)
 {
-    struct rn_map *maps[MAPS] = {&c->overrides, &c->bans, &c->gone};
+    struct rn_map *maps[MAPS] = {&c->overrides, &c->bans, &c->deleted};
 
     return maps[number];
 }
 
-static struct rn_entry *next(struct rn_clients *c, struct rn_share_walk *walk)
+static struct rn_entry *next(struct rn_clients *c, struct rn_replication_walk *walk)
 {
     for (; walk->map < MAPS; walk->map++, walk->at = 0) {
         struct rn_entry *e = rn_map_next(map_of(c, walk->map), &walk->at);
@@ -107,8 +107,8 @@ static struct rn_entry *next(struct rn_clients *c, struct rn_share_walk *walk)
     return NULL;
 }
 
-int rn_share_collect(struct ration *r, struct rn_share_walk *walk, size_t bytes,
-                     struct rn_share_batch *batch)
+int rn_replication_collect(struct ration *r, struct rn_replication_walk *walk, size_t bytes,
+                           struct rn_replication_batch *batch)
 {
     struct rn_clients *c = &r->clients;
     struct rn_entry *e;
@@ -130,20 +130,20 @@ static struct rn_entry *find(struct rn_clients *c, const struct rn_client *clien
                             rn_client_change_is_ban(kind));
 }
 
-static bool is_same(const struct rn_entry *e, const struct rn_share_item *item)
+static bool is_same(const struct rn_entry *e, const struct rn_replication_item *item)
 {
     return rn_entry_change(e) == item->kind &&
            rn_slice_equal((struct rn_slice){e->payload, e->len}, item->payload);
 }
 
-int rn_share_acknowledge(struct ration *r, const struct rn_share_batch *batch)
+int rn_replication_acknowledge(struct ration *r, const struct rn_replication_batch *batch)
 {
     struct rn_client client;
 
     if (!try_lock(r))
         return RATION_EBUSY;
     for (size_t i = 0; i < batch->count; i++) {
-        const struct rn_share_item *item = &batch->items[i];
+        const struct rn_replication_item *item = &batch->items[i];
         struct rn_entry *e =
             rn_client_read(item->payload, &client) ? find(&r->clients, &client, item->kind) : NULL;
 
@@ -154,10 +154,10 @@ int rn_share_acknowledge(struct ration *r, const struct rn_share_batch *batch)
     return 0;
 }
 
-int rn_share_doubt(struct ration *r, int64_t since_us)
+int rn_replication_doubt(struct ration *r, int64_t since_us)
 {
     struct rn_clients *c = &r->clients;
-    struct rn_share_walk walk = {.ended = false};
+    struct rn_replication_walk walk = {.ended = false};
     struct rn_entry *e;
 
     if (!try_lock(r))
@@ -165,20 +165,20 @@ int rn_share_doubt(struct ration *r, int64_t since_us)
     while ((e = next(c, &walk)) != NULL)
         if (e->made_us >= since_us)
             e->shared = false;
-    __atomic_store_n(&c->news, c->news + 1, __ATOMIC_RELAXED);
+    __atomic_store_n(&c->local_changes, c->local_changes + 1, __ATOMIC_RELAXED);
     unlock(r);
     return 0;
 }
 
 /* --- what others have changed --------------------------------------------------------------- */
 
-static bool is_whole(const struct rn_share_item *item, struct rn_client *client)
+static bool is_whole(const struct rn_replication_item *item, struct rn_client *client)
 {
     char name[RN_CLIENT_NAME];
 
     if (item->kind < RN_OVERRIDE_SET || item->kind > RN_BAN_DELETE ||
         item->payload.len > RN_RECORD_BYTES_MAX || !rn_client_read(item->payload, client) ||
-        !rn_client_is_plain(client) ||
+        !rn_client_is_valid(client) ||
         rn_client_change_is_ban(item->kind) != (client->rule.len == 0))
         return false;
     rn_client_name(client, name);
@@ -188,7 +188,7 @@ static bool is_whole(const struct rn_share_item *item, struct rn_client *client)
 /* Of two made at the same instant, the others' holds: they agree on it already. What has
  * expired matters only to what it replaces. */
 static bool is_news(struct rn_clients *c, const struct rn_client *client,
-                    const struct rn_share_item *item)
+                    const struct rn_replication_item *item)
 {
     struct rn_entry *known = find(c, client, item->kind);
 
@@ -201,8 +201,8 @@ static bool is_news(struct rn_clients *c, const struct rn_client *client,
 }
 
 /* How many of the items are to be applied, as records. */
-static size_t choose(struct ration *r, const struct rn_share_item *items, size_t n,
-                     struct rn_record *records, struct rn_share_merged *merged)
+static size_t choose(struct ration *r, const struct rn_replication_item *items, size_t n,
+                     struct rn_record *records, struct rn_replication_merged *merged)
 {
     struct rn_client client;
     size_t count = 0;
@@ -223,8 +223,8 @@ static size_t choose(struct ration *r, const struct rn_share_item *items, size_t
     return count;
 }
 
-static int merge(struct ration *r, const struct rn_share_item *items, size_t n,
-                 struct rn_record *records, struct rn_share_merged *merged,
+static int merge(struct ration *r, const struct rn_replication_item *items, size_t n,
+                 struct rn_record *records, struct rn_replication_merged *merged,
                  struct ration_error *error)
 {
     int code = rn_clients_try_begin(r, RATION_NOW, error);
@@ -241,13 +241,13 @@ static int merge(struct ration *r, const struct rn_share_item *items, size_t n,
     return code;
 }
 
-int rn_share_merge(struct ration *r, const struct rn_share_item *items, size_t n,
-                   struct rn_share_merged *merged, struct ration_error *error)
+int rn_replication_merge(struct ration *r, const struct rn_replication_item *items, size_t n,
+                         struct rn_replication_merged *merged, struct ration_error *error)
 {
     struct rn_record *records = calloc(n + 1, sizeof *records);
     int code = RATION_ENOMEM;
 
-    *merged = (struct rn_share_merged){0};
+    *merged = (struct rn_replication_merged){0};
     if (records)
         code = merge(r, items, n, records, merged, error);
     else

@@ -15,7 +15,7 @@
 #include "limiter/limiter.h"
 
 /* One change. */
-struct rn_share_item {
+struct rn_replication_item {
     char name[RN_CLIENT_NAME]; /* of whom it is about: the same on all nodes */
     uint32_t kind;             /* enum rn_client_change */
     int64_t made_us;           /* wall time */
@@ -25,48 +25,48 @@ struct rn_share_item {
 
 /* From now on deletions are remembered, for others; those of the journal, too. Again: nothing
  * happens. */
-void rn_share_begin(struct ration *r);
+void rn_replication_begin(struct ration *r);
 
-/* How often something was changed other than by rn_share_merge: if it has risen,
+/* How often something was changed other than by rn_replication_merge: if it has risen,
  * there is something to collect. */
-uint64_t rn_share_news(struct ration *r);
+uint64_t rn_replication_changes(struct ration *r);
 
 /* Where a walk through all of them is. All zeros: at the beginning. */
-struct rn_share_walk {
+struct rn_replication_walk {
     unsigned map;
     uint64_t at;
     bool ended;
 };
 
 /* A copy of some, in memory of its own. */
-struct rn_share_batch {
-    struct rn_share_item *items;
+struct rn_replication_batch {
+    struct rn_replication_item *items;
     size_t count, room; /* `room`: how many of them there can be */
     struct rn_buf payloads;
 };
 /* 0 or RATION_ENOMEM. */
-int rn_share_batch_init(struct rn_share_batch *batch, size_t room);
-void rn_share_batch_done(struct rn_share_batch *batch);
+int rn_replication_batch_init(struct rn_replication_batch *batch, size_t room);
+void rn_replication_batch_done(struct rn_replication_batch *batch);
 
 /* Goes on with the walk and fills the batch with changes that others may not know, up
  * to its room or about `bytes` of payload. What changes meanwhile may be missed: walk
  * again until nothing is found. RATION_EBUSY: somebody is changing something, try
  * again later; RATION_ENOMEM. */
-int rn_share_collect(struct ration *r, struct rn_share_walk *walk, size_t bytes,
-                     struct rn_share_batch *batch);
+int rn_replication_collect(struct ration *r, struct rn_replication_walk *walk, size_t bytes,
+                           struct rn_replication_batch *batch);
 /* Others can know these now. RATION_EBUSY. */
-int rn_share_acknowledge(struct ration *r, const struct rn_share_batch *batch);
+int rn_replication_acknowledge(struct ration *r, const struct rn_replication_batch *batch);
 /* They may have forgotten what was made since then (0: ever). RATION_EBUSY. */
-int rn_share_doubt(struct ration *r, int64_t since_us);
+int rn_replication_doubt(struct ration *r, int64_t since_us);
 
-struct rn_share_merged {
+struct rn_replication_merged {
     size_t taken;   /* and in force now, as far as the rules allow */
     size_t refused; /* no change at all, or there was no room */
 };
 /* Takes over what others have changed, all of it in one write to the journal. Clients
  * of rules that are not known here wait for those. `error` as in <ration/clients.h>.
  * 0, or a code when nothing was taken: RATION_EBUSY, and those of a change. */
-int rn_share_merge(struct ration *r, const struct rn_share_item *items, size_t n,
-                   struct rn_share_merged *merged, struct ration_error *error);
+int rn_replication_merge(struct ration *r, const struct rn_replication_item *items, size_t n,
+                         struct rn_replication_merged *merged, struct ration_error *error);
 
 #endif

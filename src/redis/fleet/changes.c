@@ -55,7 +55,7 @@ bool rn_fleet_item_read(struct rn_slice bytes, struct rn_fleet_item *value)
 
 /* The changes in a reply, by kind. */
 struct fetched {
-    struct rn_share_item *items; /* overrides and bans */
+    struct rn_replication_item *items; /* overrides and bans */
     size_t count;
     struct rn_fleet_item rules; /* kind 0: none */
     size_t bad;
@@ -63,7 +63,7 @@ struct fetched {
 
 static void sort_out(struct fetched *f, struct rn_slice name, struct rn_slice bytes)
 {
-    struct rn_share_item *item = &f->items[f->count];
+    struct rn_replication_item *item = &f->items[f->count];
     struct rn_fleet_item value;
 
     if (!rn_fleet_item_read(bytes, &value)) {
@@ -73,7 +73,7 @@ static void sort_out(struct fetched *f, struct rn_slice name, struct rn_slice by
     } else if (name.len != sizeof item->name) {
         f->bad++;
     } else {
-        *item = (struct rn_share_item){
+        *item = (struct rn_replication_item){
             .kind = value.kind, .made_us = value.made_us, .payload = value.text};
         memcpy(item->name, name.data, name.len);
         f->count++;
@@ -89,13 +89,14 @@ static struct rn_slice text_of(const redisReply *element)
 /* The rules first, as overrides refer to them. */
 static bool take_over(struct rn_fleet *fleet, struct fetched *f)
 {
-    struct rn_share_merged merged = {0};
+    struct rn_replication_merged merged = {0};
     struct ration_error error = {0};
 
     if (f->rules.kind != 0)
         rn_fleet_rules_take(fleet, &f->rules);
-    int code =
-        f->count > 0 ? rn_share_merge(fleet->limiter, f->items, f->count, &merged, &error) : 0;
+    int code = f->count > 0
+                   ? rn_replication_merge(fleet->limiter, f->items, f->count, &merged, &error)
+                   : 0;
 
     rn_redis_count(&fleet->counts.taken, merged.taken);
     rn_redis_count(&fleet->counts.refused, merged.refused + f->bad);
@@ -161,16 +162,16 @@ void rn_fleet_fetch(struct rn_fleet *fleet)
 bool rn_fleet_has_news(const struct rn_fleet *fleet)
 {
     return (fleet->rules.made_us != 0 && !fleet->rules.shared) ||
-           rn_share_news(fleet->limiter) != fleet->told;
+           rn_replication_changes(fleet->limiter) != fleet->told;
 }
 
 bool rn_fleet_doubt(struct rn_fleet *fleet, int64_t since_us)
 {
-    if (rn_share_doubt(fleet->limiter, since_us) != 0)
+    if (rn_replication_doubt(fleet->limiter, since_us) != 0)
         return false;
     if (fleet->rules.made_us >= since_us)
         fleet->rules.shared = false;
-    fleet->walk = (struct rn_share_walk){0};
+    fleet->walk = (struct rn_replication_walk){0};
     fleet->found = 0;
     return true;
 }
@@ -206,8 +207,8 @@ static void on_offered(void *arg, const redisReply *reply)
     struct rn_fleet *fleet = arg;
 
     if (!rn_fleet_called(fleet, reply, NULL) ||
-        rn_share_acknowledge(fleet->limiter, &fleet->batch) != 0) {
-        fleet->walk = (struct rn_share_walk){0}; /* start again after the next poll */
+        rn_replication_acknowledge(fleet->limiter, &fleet->batch) != 0) {
+        fleet->walk = (struct rn_replication_walk){0}; /* start again after the next poll */
         return;
     }
     rn_redis_count(&fleet->counts.published, (uint64_t)reply->integer);
@@ -216,13 +217,13 @@ static void on_offered(void *arg, const redisReply *reply)
 
 static bool send_batch(struct rn_fleet *fleet)
 {
-    const struct rn_share_batch *batch = &fleet->batch;
+    const struct rn_replication_batch *batch = &fleet->batch;
     struct rn_slice args[2 * RN_FLEET_LOT];
     struct rn_buf bytes = {0};
     bool sent = false;
 
     for (size_t i = 0; i < batch->count; i++) {
-        const struct rn_share_item *item = &batch->items[i];
+        const struct rn_replication_item *item = &batch->items[i];
         size_t before = bytes.len;
 
         rn_fleet_item_write(&bytes, &(struct rn_fleet_item){item->kind, item->made_us,
@@ -243,9 +244,9 @@ static bool send_batch(struct rn_fleet *fleet)
 
 static bool offer_clients(struct rn_fleet *fleet)
 {
-    if (fleet->walk.roll == 0 && fleet->walk.at == 0)
-        fleet->news = rn_share_news(fleet->limiter);
-    if (rn_share_collect(fleet->limiter, &fleet->walk, OFFER_BYTES, &fleet->batch) != 0) {
+    if (fleet->walk.map == 0 && fleet->walk.at == 0)
+        fleet->news = rn_replication_changes(fleet->limiter);
+    if (rn_replication_collect(fleet->limiter, &fleet->walk, OFFER_BYTES, &fleet->batch) != 0) {
         rn_fleet_go_on_soon(fleet);
         return false;
     }
@@ -253,7 +254,7 @@ static bool offer_clients(struct rn_fleet *fleet)
     if (fleet->walk.ended) {
         if (fleet->found == 0)
             fleet->told = fleet->news; /* all is offered when a whole walk has found nothing */
-        fleet->walk = (struct rn_share_walk){0};
+        fleet->walk = (struct rn_replication_walk){0};
         fleet->found = 0;
     }
     return fleet->batch.count == 0 || send_batch(fleet);

@@ -216,12 +216,12 @@ int rn_fleet_new(struct rn_loop *loop, struct rn_redis *redis, struct ration *li
     struct rn_fleet *fleet = calloc(1, sizeof *fleet);
     uint64_t random;
 
-    if (!fleet || rn_share_batch_init(&fleet->batch, RN_FLEET_LOT) != 0) {
+    if (!fleet || rn_replication_batch_init(&fleet->batch, RN_FLEET_LOT) != 0) {
         free(fleet);
         return rn_error_set(error, RATION_ENOMEM, 0, "out of memory");
     }
     if (getrandom(&random, sizeof random, 0) != sizeof random) {
-        rn_share_batch_done(&fleet->batch);
+        rn_replication_batch_done(&fleet->batch);
         free(fleet);
         return rn_error_set(error, RATION_EIO, 0, "the kernel gives no random numbers");
     }
@@ -234,7 +234,7 @@ int rn_fleet_new(struct rn_loop *loop, struct rn_redis *redis, struct ration *li
     fleet->again.fire = on_again;
     rn_fleet_tickets_init(fleet);
     if (options->changes) {
-        rn_share_begin(limiter);
+        rn_replication_begin(limiter);
         rn_fleet_rules_load(fleet);
     }
     rn_timer_set(rn_loop_wheel(loop), &fleet->timer, 0);
@@ -248,7 +248,7 @@ void rn_fleet_free(struct rn_fleet *fleet)
         return;
     rn_timer_cancel(rn_loop_wheel(fleet->loop), &fleet->timer);
     rn_timer_cancel(rn_loop_wheel(fleet->loop), &fleet->again);
-    rn_share_batch_done(&fleet->batch);
+    rn_replication_batch_done(&fleet->batch);
     rn_buf_done(&fleet->rules.text);
     free(fleet);
 }

@@ -53,11 +53,11 @@ struct rn_fleet {
     char id[17];   /* of the set of changes in Redis that `version` belongs to; empty: none */
     uint64_t version, latest;
 
-    uint64_t told; /* rn_share_news when all changes had been offered */
-    uint64_t news; /* rn_share_news when the walk began */
-    struct rn_share_walk walk;
+    uint64_t told; /* rn_replication_changes when all changes had been offered */
+    uint64_t news; /* rn_replication_changes when the walk began */
+    struct rn_replication_walk walk;
     size_t found; /* changes found by this walk */
-    struct rn_share_batch batch;
+    struct rn_replication_batch batch;
     struct rn_fleet_rules rules;
     char tickets[RN_FLEET_TICKET_KEYS * 33]; /* the keys as Redis has them, newest first */
     struct rn_fleet_counts counts;

@@ -11,7 +11,7 @@ static struct ration *open_node(void)
 {
     struct ration *r = open_rules(rules);
 
-    rn_share_begin(r);
+    rn_replication_begin(r);
     return r;
 }
 
@@ -34,30 +34,31 @@ static void set_at(struct ration *r, const char *words, const char *limit, int64
 }
 
 /* All that the node would tell, without telling it. */
-static void collect(struct ration *r, struct rn_share_batch *batch)
+static void collect(struct ration *r, struct rn_replication_batch *batch)
 {
-    struct rn_share_walk walk = {.ended = false};
+    struct rn_replication_walk walk = {.ended = false};
 
-    assert_int_equal(rn_share_batch_init(batch, 1000), 0);
-    assert_int_equal(rn_share_collect(r, &walk, SIZE_MAX, batch), 0);
+    assert_int_equal(rn_replication_batch_init(batch, 1000), 0);
+    assert_int_equal(rn_replication_collect(r, &walk, SIZE_MAX, batch), 0);
     assert_true(walk.ended);
 }
 
 static size_t news_of(struct ration *r)
 {
-    struct rn_share_batch batch;
+    struct rn_replication_batch batch;
 
     collect(r, &batch);
-    rn_share_batch_done(&batch);
+    rn_replication_batch_done(&batch);
     return batch.count;
 }
 
-static struct rn_share_merged merge(struct ration *r, const struct rn_share_item *items, size_t n)
+static struct rn_replication_merged merge(struct ration *r, const struct rn_replication_item *items,
+                                          size_t n)
 {
-    struct rn_share_merged merged;
+    struct rn_replication_merged merged;
     struct ration_error error;
 
-    if (rn_share_merge(r, items, n, &merged, &error) != 0)
+    if (rn_replication_merge(r, items, n, &merged, &error) != 0)
         fail_msg("%s", error.text);
     return merged;
 }
@@ -65,14 +66,14 @@ static struct rn_share_merged merge(struct ration *r, const struct rn_share_item
 /* One node's news reach the other, and the one knows it. */
 static size_t tell(struct ration *from, struct ration *to)
 {
-    struct rn_share_batch batch;
+    struct rn_replication_batch batch;
 
     collect(from, &batch);
-    struct rn_share_merged merged = merge(to, batch.items, batch.count);
+    struct rn_replication_merged merged = merge(to, batch.items, batch.count);
 
     assert_int_equal(merged.refused, 0);
-    assert_int_equal(rn_share_acknowledge(from, &batch), 0);
-    rn_share_batch_done(&batch);
+    assert_int_equal(rn_replication_acknowledge(from, &batch), 0);
+    rn_replication_batch_done(&batch);
     return merged.taken;
 }
 
@@ -112,7 +113,7 @@ static void an_override_of_a_rule_that_comes_later_waits_for_it(void **state)
     struct ration *one = open_node(), *two = open_limits(NULL, 0);
 
     (void)state;
-    rn_share_begin(two);
+    rn_replication_begin(two);
     set_limit(one, "a", "user=ann", "3 per hour");
     assert_int_equal(tell(one, two), 1);
     assert_string_equal(overrides(two), "a user=ann 3 per hour inactive\n");
@@ -142,7 +143,7 @@ static void the_later_change_holds_whichever_comes_first(void **state)
 static void a_deletion_is_not_undone_by_an_older_setting(void **state)
 {
     struct ration *one = open_node(), *two = open_node();
-    struct rn_share_batch old;
+    struct rn_replication_batch old;
 
     (void)state;
     set_at(one, "user=ann", "3 per hour", T0);
@@ -151,7 +152,7 @@ static void a_deletion_is_not_undone_by_an_older_setting(void **state)
     delete_limit(two, "a", "user=ann");
     assert_int_equal(merge(two, old.items, old.count).taken, 0);
     assert_int_equal(limit_of(two, "user=ann"), 10);
-    rn_share_batch_done(&old);
+    rn_replication_batch_done(&old);
     ration_close(one);
     ration_close(two);
 }
@@ -210,11 +211,11 @@ static void what_is_over_is_taken_only_in_the_place_of_something(void **state)
     (void)state;
     assert_int_equal(ration_override_set(one, &o, NULL), 0);
     tell(one, two);
-    assert_int_equal(rn_share_doubt(one, 0), 0);
+    assert_int_equal(rn_replication_doubt(one, 0), 0);
     o.expires_ns = 1; /* over before anybody looks */
     assert_int_equal(ration_override_set(one, &o, NULL), 0);
     struct rn_entry *e = rn_clients_known(&one->clients, one_identity(one), false);
-    struct rn_share_item item = {
+    struct rn_replication_item item = {
         .kind = RN_OVERRIDE_SET, .made_us = e->made_us, .payload = {e->payload, e->len}};
     struct rn_client client;
 
@@ -238,7 +239,7 @@ static void what_was_not_told_is_known_after_a_restart_also_deletions(void **sta
     remove_files();
     struct ration *r = open_state_rules(rules);
 
-    rn_share_begin(r);
+    rn_replication_begin(r);
     set_limit(r, "a", "user=ann", "3 per hour");
     set_limit(r, "a", "user=bob", "3 per hour");
     tell(r, other);
@@ -251,9 +252,9 @@ static void what_was_not_told_is_known_after_a_restart_also_deletions(void **sta
     ration_close(r);
 
     r = open_state_rules(rules);
-    rn_share_begin(r);
+    rn_replication_begin(r);
     refresh(r);
-    assert_true(rn_share_news(r) > 0);
+    assert_true(rn_replication_changes(r) > 0);
     tell(r, other);
     assert_int_equal(limit_of(other, "user=ann"), 10);
     assert_int_equal(limit_of(other, "user=bob"), 4);
@@ -272,7 +273,7 @@ static void what_came_from_others_is_kept_and_not_told_back(void **state)
     remove_files();
     struct ration *r = open_state_rules(rules);
 
-    rn_share_begin(r);
+    rn_replication_begin(r);
     for (int i = 0; i < 300; i++) {
         snprintf(words, sizeof words, "user=u%d", i);
         set_limit(other, "a", words, "3 per hour");
@@ -297,12 +298,12 @@ static void what_others_may_have_forgotten_is_told_again(void **state)
     set_at(one, "user=ann", "3 per hour", T0);
     set_at(one, "user=bob", "3 per hour", T0 + HOUR);
     tell(one, two);
-    assert_int_equal(rn_share_doubt(one, T0 / 1000 + 1000000), 0);
+    assert_int_equal(rn_replication_doubt(one, T0 / 1000 + 1000000), 0);
     assert_int_equal(news_of(one), 1);
-    assert_int_equal(rn_share_doubt(one, 0), 0);
+    assert_int_equal(rn_replication_doubt(one, 0), 0);
     assert_int_equal(news_of(one), 2);
     /* What they still have need not be told. */
-    assert_int_equal(rn_share_doubt(two, 0), 0);
+    assert_int_equal(rn_replication_doubt(two, 0), 0);
     assert_int_equal(tell(two, one), 0);
     assert_int_equal(news_of(one), 0);
     ration_close(one);
@@ -312,12 +313,12 @@ static void what_others_may_have_forgotten_is_told_again(void **state)
 static void what_is_no_change_is_refused_and_the_rest_is_taken(void **state)
 {
     struct ration *one = open_node(), *two = open_node();
-    struct rn_share_batch batch;
+    struct rn_replication_batch batch;
 
     (void)state;
     set_limit(one, "a", "user=ann", "3 per hour");
     collect(one, &batch);
-    struct rn_share_item items[6];
+    struct rn_replication_item items[6];
 
     for (size_t i = 0; i < 6; i++)
         items[i] = batch.items[0];
@@ -326,12 +327,12 @@ static void what_is_no_change_is_refused_and_the_rest_is_taken(void **state)
     items[2].kind = 99;
     items[3].payload.len--;
     items[4].payload = (struct rn_slice){"", 0};
-    struct rn_share_merged merged = merge(two, items, 6);
+    struct rn_replication_merged merged = merge(two, items, 6);
 
     assert_int_equal(merged.taken, 1);
     assert_int_equal(merged.refused, 5);
     assert_int_equal(limit_of(two, "user=ann"), 3);
-    rn_share_batch_done(&batch);
+    rn_replication_batch_done(&batch);
     ration_close(one);
     ration_close(two);
 }
@@ -339,7 +340,7 @@ static void what_is_no_change_is_refused_and_the_rest_is_taken(void **state)
 static void a_full_node_refuses_more_and_says_so(void **state)
 {
     struct ration *one = open_node(), *two = open_node();
-    struct rn_share_batch batch;
+    struct rn_replication_batch batch;
 
     (void)state;
     set_limit(one, "a", "user=ann", "3 per hour");
@@ -349,7 +350,7 @@ static void a_full_node_refuses_more_and_says_so(void **state)
     two->clients.overrides.live = RATION_OVERRIDES_MAX;
     assert_int_equal(merge(two, batch.items, batch.count).refused, 1);
     two->clients.overrides.live = live;
-    rn_share_batch_done(&batch);
+    rn_replication_batch_done(&batch);
     ration_close(one);
     ration_close(two);
 }
@@ -357,8 +358,8 @@ static void a_full_node_refuses_more_and_says_so(void **state)
 static void a_walk_in_small_steps_finds_everything_once(void **state)
 {
     struct ration *one = open_node(), *two = open_node();
-    struct rn_share_walk walk = {.ended = false};
-    struct rn_share_batch batch;
+    struct rn_replication_walk walk = {.ended = false};
+    struct rn_replication_batch batch;
     char words[32];
     size_t found = 0;
 
@@ -368,16 +369,16 @@ static void a_walk_in_small_steps_finds_everything_once(void **state)
         set_limit(one, "a", words, "3 per hour");
         ban(one, words);
     }
-    assert_int_equal(rn_share_batch_init(&batch, 7), 0);
+    assert_int_equal(rn_replication_batch_init(&batch, 7), 0);
     while (!walk.ended) {
-        assert_int_equal(rn_share_collect(one, &walk, 200, &batch), 0);
+        assert_int_equal(rn_replication_collect(one, &walk, 200, &batch), 0);
         assert_true(batch.count <= 7 && batch.payloads.len < 200 + 100);
         found += merge(two, batch.items, batch.count).taken;
-        assert_int_equal(rn_share_acknowledge(one, &batch), 0);
+        assert_int_equal(rn_replication_acknowledge(one, &batch), 0);
     }
     assert_int_equal(found, 200);
     assert_int_equal(news_of(one), 0);
-    rn_share_batch_done(&batch);
+    rn_replication_batch_done(&batch);
     ration_close(one);
     ration_close(two);
 }
@@ -385,19 +386,19 @@ static void a_walk_in_small_steps_finds_everything_once(void **state)
 static void nothing_waits_for_who_is_changing_something(void **state)
 {
     struct ration *r = open_node();
-    struct rn_share_batch batch;
-    struct rn_share_walk walk = {.ended = false};
-    struct rn_share_merged merged;
+    struct rn_replication_batch batch;
+    struct rn_replication_walk walk = {.ended = false};
+    struct rn_replication_merged merged;
 
     (void)state;
-    assert_int_equal(rn_share_batch_init(&batch, 1), 0);
+    assert_int_equal(rn_replication_batch_init(&batch, 1), 0);
     rn_clients_lock(r, T0);
-    assert_int_equal(rn_share_collect(r, &walk, 1, &batch), RATION_EBUSY);
-    assert_int_equal(rn_share_acknowledge(r, &batch), RATION_EBUSY);
-    assert_int_equal(rn_share_doubt(r, 0), RATION_EBUSY);
-    assert_int_equal(rn_share_merge(r, NULL, 0, &merged, NULL), RATION_EBUSY);
+    assert_int_equal(rn_replication_collect(r, &walk, 1, &batch), RATION_EBUSY);
+    assert_int_equal(rn_replication_acknowledge(r, &batch), RATION_EBUSY);
+    assert_int_equal(rn_replication_doubt(r, 0), RATION_EBUSY);
+    assert_int_equal(rn_replication_merge(r, NULL, 0, &merged, NULL), RATION_EBUSY);
     pthread_mutex_unlock(&r->clients.lock);
-    rn_share_batch_done(&batch);
+    rn_replication_batch_done(&batch);
     ration_close(r);
 }
 
@@ -456,7 +457,7 @@ static void tell_all(struct ration *nodes[NODES])
 {
     for (unsigned i = 0; i < 2 * NODES; i++)
         for (unsigned k = 0; k < NODES; k++) {
-            assert_int_equal(rn_share_doubt(nodes[i % NODES], 0), 0);
+            assert_int_equal(rn_replication_doubt(nodes[i % NODES], 0), 0);
             tell(nodes[i % NODES], nodes[k]);
         }
     assert_all_agree(nodes);
@@ -466,7 +467,7 @@ static void tell_all(struct ration *nodes[NODES])
  * arrive: the change holds. */
 static void assert_a_change_holds(struct ration *nodes[NODES])
 {
-    struct rn_share_batch before;
+    struct rn_replication_batch before;
     char words[32];
     unsigned node = below(NODES), limit = 2000 + below(1000);
     char text[32];
@@ -474,7 +475,7 @@ static void assert_a_change_holds(struct ration *nodes[NODES])
     snprintf(words, sizeof words, "user=u%u", below(USERS));
     snprintf(text, sizeof text, "%u per hour", limit);
     (void)unban(nodes[node], words);
-    assert_int_equal(rn_share_doubt(nodes[node], 0), 0);
+    assert_int_equal(rn_replication_doubt(nodes[node], 0), 0);
     collect(nodes[node], &before);
     set_at(nodes[node], words, text, T0 - HOUR);
     for (unsigned i = 0; i < NODES; i++)
@@ -484,14 +485,14 @@ static void assert_a_change_holds(struct ration *nodes[NODES])
         merge(nodes[i], before.items, before.count);
         assert_int_equal(limit_of(nodes[i], words), limit);
     }
-    rn_share_batch_done(&before);
+    rn_replication_batch_done(&before);
 }
 
 /* Messages are lost, repeated and late; then everybody hears everybody. */
 static void all_nodes_end_up_with_the_same(void **state)
 {
     struct ration *nodes[NODES];
-    struct rn_share_batch late;
+    struct rn_replication_batch late;
 
     (void)state;
     for (unsigned i = 0; i < NODES; i++)
@@ -506,7 +507,7 @@ static void all_nodes_end_up_with_the_same(void **state)
                 tell(nodes[from], nodes[to]); /* the others never hear of it that way */
         }
         merge(nodes[below(NODES)], late.items, late.count);
-        rn_share_batch_done(&late);
+        rn_replication_batch_done(&late);
         tell_all(nodes);
         assert_a_change_holds(nodes);
     }

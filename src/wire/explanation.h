@@ -30,6 +30,6 @@ int rn_explanation_put(struct rn_members *m, struct ration *limiter,
                        const struct rn_explanation *explanation);
 
 /* One element for each limit of a rule that applies. Returns 0, or seen->error. */
-int rn_explanation_put_limits(struct rn_members *m, const struct rn_surveyed *seen);
+int rn_explanation_put_limits(struct rn_members *m, const struct rn_explained_rule *seen);
 
 #endif

@@ -7,7 +7,7 @@
 
 /* What the rule alone would say. */
 static void look(struct rn_gathered *g, const struct ration_request *request,
-                 struct rn_surveyed *seen, struct ration_outcome *outcome)
+                 struct rn_explained_rule *seen, struct ration_outcome *outcome)
 {
     struct rn_applied *applied = rn_gather_next(g);
 
@@ -23,8 +23,8 @@ static void look(struct rn_gathered *g, const struct ration_request *request,
     seen->limit_count = seen->error == 0 ? outcome->listed : 0;
 }
 
-static int see_rule(struct ration *r, const struct rn_book *book, const struct rn_survey *survey,
-                    struct rn_values *values, struct rn_surveyed *seen)
+static int see_rule(struct ration *r, const struct rn_book *book, const struct rn_explain *explain,
+                    struct rn_values *values, struct rn_explained_rule *seen)
 {
     struct ration_outcome outcome;
     struct rn_match match;
@@ -35,35 +35,35 @@ static int see_rule(struct ration *r, const struct rn_book *book, const struct r
     seen->applies = seen->reason.why == RN_WHY_APPLIES || seen->reason.why == RN_WHY_UNLIMITED;
     if (seen->applies) {
         seen->match = &match;
-        rn_gather_init(&g, r, book, survey->now_ns);
-        look(&g, survey->request, seen, &outcome);
+        rn_gather_init(&g, r, book, explain->now_ns);
+        look(&g, explain->request, seen, &outcome);
     }
-    return survey->see(survey->arg, seen);
+    return explain->see(explain->arg, seen);
 }
 
-static void begin(const struct rn_ruleset *ruleset, const struct rn_survey *survey,
+static void begin(const struct rn_ruleset *ruleset, const struct rn_explain *explain,
                   const struct rn_values *values)
 {
     struct rn_matches matches;
 
-    rn_match_request(ruleset, survey->request, &matches);
-    survey->begin(survey->arg, &(struct rn_surveyed_request){ruleset, values, matches.entry});
+    rn_match_request(ruleset, explain->request, &matches);
+    explain->begin(explain->arg, &(struct rn_explained_request){ruleset, values, matches.entry});
 }
 
-void rn_survey_run(struct ration *r, const struct rn_survey *survey)
+void rn_explain_run(struct ration *r, const struct rn_explain *explain)
 {
     struct rn_pin pin = rn_pin_take_counted(&r->shelf);
     const struct rn_ruleset *ruleset = pin.book ? pin.book->ruleset : NULL;
     struct rn_values values;
 
     if (ruleset)
-        rn_values_resolve(ruleset, survey->request, &values);
-    if (ruleset && survey->begin)
-        begin(ruleset, survey, &values);
+        rn_values_resolve(ruleset, explain->request, &values);
+    if (ruleset && explain->begin)
+        begin(ruleset, explain, &values);
     for (uint32_t i = 0; ruleset && i < ruleset->rule_count; i++) {
-        struct rn_surveyed seen = {.ruleset = ruleset, .rule = &ruleset->rules[i]};
+        struct rn_explained_rule seen = {.ruleset = ruleset, .rule = &ruleset->rules[i]};
 
-        if (!seen.rule->envoy && see_rule(r, pin.book, survey, &values, &seen) != 0)
+        if (!seen.rule->envoy && see_rule(r, pin.book, explain, &values, &seen) != 0)
             break;
     }
     rn_pin_drop(&pin);

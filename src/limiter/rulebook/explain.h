@@ -11,7 +11,7 @@
 #include "rules/match/match.h"
 
 /* One rule, as long as `see` runs. */
-struct rn_surveyed {
+struct rn_explained_rule {
     const struct rn_ruleset *ruleset;
     const struct rn_rule *rule;
     const struct rn_values *values; /* of the request, as the rules see it */
@@ -30,24 +30,24 @@ struct rn_surveyed {
 };
 
 /* The request, as long as `begin` runs. */
-struct rn_surveyed_request {
+struct rn_explained_request {
     const struct rn_ruleset *ruleset;
     const struct rn_values *values;
     const struct rn_list_entry *entry; /* takes the request aside before any rule; or NULL */
 };
 
-struct rn_survey {
+struct rn_explain {
     const struct ration_request *request;
     int64_t now_ns; /* or RATION_NOW */
     void *arg;
-    void (*begin)(void *arg, const struct rn_surveyed_request *request); /* once; may be NULL */
+    void (*begin)(void *arg, const struct rn_explained_request *request); /* once; may be NULL */
     /* Each native rule, in the order of the files, until it returns non-zero; also if an entry
      * takes the request aside. */
-    int (*see)(void *arg, const struct rn_surveyed *rule);
+    int (*see)(void *arg, const struct rn_explained_rule *rule);
 };
 
 /* Calls nothing if no rules are loaded. A reload waits until it is done: the calls must not load
  * rules. Uses about 150 KB of stack. */
-void rn_survey_run(struct ration *r, const struct rn_survey *survey);
+void rn_explain_run(struct ration *r, const struct rn_explain *explain);
 
 #endif

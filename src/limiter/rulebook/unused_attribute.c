@@ -31,8 +31,8 @@ static void write_note(const struct rn_ruleset *ruleset, const struct ration_att
         snprintf(note, RATION_MESSAGE_SIZE, "no rule looks at %s", rn_excerpt(unknown).text);
 }
 
-void rn_note_unknown(struct ration *r, const struct ration_attribute *attributes, size_t count,
-                     char note[RATION_MESSAGE_SIZE])
+void rn_unused_attribute_note(struct ration *r, const struct ration_attribute *attributes,
+                              size_t count, char note[RATION_MESSAGE_SIZE])
 {
     struct rn_pin pin = rn_pin_take(&r->shelf, rn_stats_stripe(&r->stats));
 

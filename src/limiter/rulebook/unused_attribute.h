@@ -11,7 +11,7 @@
  * first that no rule looks at; empty if rules look at all of them. Headers do not count:
  * proxies pass them all on. For calls that are rare, or where nothing else is to be done:
  * it compares with every name that the rules know. */
-void rn_note_unknown(struct ration *r, const struct ration_attribute *attributes, size_t count,
-                     char note[RATION_MESSAGE_SIZE]);
+void rn_unused_attribute_note(struct ration *r, const struct ration_attribute *attributes,
+                              size_t count, char note[RATION_MESSAGE_SIZE]);
 
 #endif

@@ -21,7 +21,7 @@ struct row {
     char text[RN_VALUE_TEXT];
 };
 
-struct rn_value_counts {
+struct rn_value_stats {
     unsigned references;
     pthread_mutex_t lock; /* of who adds a row */
     uint32_t count;
@@ -29,9 +29,9 @@ struct rn_value_counts {
     struct rn_value_totals other;
 };
 
-struct rn_value_counts *rn_value_counts_new(void)
+struct rn_value_stats *rn_value_stats_new(void)
 {
-    struct rn_value_counts *v = calloc(1, sizeof *v);
+    struct rn_value_stats *v = calloc(1, sizeof *v);
 
     if (v && pthread_mutex_init(&v->lock, NULL) != 0) {
         free(v);
@@ -42,13 +42,13 @@ struct rn_value_counts *rn_value_counts_new(void)
     return v;
 }
 
-struct rn_value_counts *rn_value_counts_ref(struct rn_value_counts *v)
+struct rn_value_stats *rn_value_stats_ref(struct rn_value_stats *v)
 {
     __atomic_fetch_add(&v->references, 1, __ATOMIC_RELAXED);
     return v;
 }
 
-void rn_value_counts_unref(struct rn_value_counts *v)
+void rn_value_stats_unref(struct rn_value_stats *v)
 {
     if (!v || __atomic_sub_fetch(&v->references, 1, __ATOMIC_ACQ_REL) != 0)
         return;
@@ -103,7 +103,7 @@ static void write_text(struct text *to, const struct rn_rule_values *values,
 /* --- rows ----------------------------------------------------------------------------- */
 
 /* The slot of the text, or the free one where it would go. */
-static struct row **find_slot(struct rn_value_counts *v, const struct rn_hash_key *secret,
+static struct row **find_slot(struct rn_value_stats *v, const struct rn_hash_key *secret,
                               const struct text *text)
 {
     uint64_t at = rn_siphash(secret, text->bytes, text->len);
@@ -118,7 +118,7 @@ static struct row **find_slot(struct rn_value_counts *v, const struct rn_hash_ke
 }
 
 /* NULL: there are too many, or memory ran out. */
-static struct row *add_row(struct rn_value_counts *v, const struct rn_hash_key *secret,
+static struct row *add_row(struct rn_value_stats *v, const struct rn_hash_key *secret,
                            const struct text *text)
 {
     if (__atomic_load_n(&v->count, __ATOMIC_RELAXED) >= RN_VALUE_ROWS)
@@ -142,10 +142,10 @@ static void add(uint64_t *counter, uint64_t more)
         __atomic_fetch_add(counter, more, __ATOMIC_RELAXED);
 }
 
-void rn_value_counts_add(const struct rn_book *book, const struct rn_rule *rule,
-                         const struct rn_slice *key, const struct rn_value_totals *more)
+void rn_value_stats_add(const struct rn_book *book, const struct rn_rule *rule,
+                        const struct rn_slice *key, const struct rn_value_totals *more)
 {
-    struct rn_value_counts *v = book->values[rule->index];
+    struct rn_value_stats *v = book->values[rule->index];
     struct text text;
 
     write_text(&text, rule->values, key);
@@ -171,17 +171,17 @@ static struct rn_value_totals read_totals(const struct rn_value_totals *from)
                                     __atomic_load_n(&from->hits_refused, __ATOMIC_RELAXED)};
 }
 
-void rn_value_counts_each(struct ration *r,
-                          void (*see)(void *arg, struct rn_slice rule, struct rn_slice descriptor,
-                                      const struct rn_value_totals *totals),
-                          void *arg)
+void rn_value_stats_each(struct ration *r,
+                         void (*see)(void *arg, struct rn_slice rule, struct rn_slice descriptor,
+                                     const struct rn_value_totals *totals),
+                         void *arg)
 {
     pthread_mutex_lock(&r->shelf.lock);
     const struct rn_book *book = __atomic_load_n(&r->shelf.book, __ATOMIC_RELAXED);
     uint32_t count = book ? book->ruleset->rule_count : 0;
 
     for (uint32_t i = 0; i < count; i++) {
-        const struct rn_value_counts *v = book->values[i];
+        const struct rn_value_stats *v = book->values[i];
         struct rn_slice rule = book->ruleset->rules[i].name;
 
         for (size_t s = 0; v && s < SLOTS; s++) {

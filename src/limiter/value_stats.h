@@ -21,23 +21,23 @@ struct rn_value_totals {
     uint64_t hits_allowed, hits_refused;
 };
 
-struct rn_value_counts;
+struct rn_value_stats;
 
 /* NULL: out of memory. */
-struct rn_value_counts *rn_value_counts_new(void);
+struct rn_value_stats *rn_value_stats_new(void);
 /* Books share them: those of a rule go on after a reload that keeps its name. */
-struct rn_value_counts *rn_value_counts_ref(struct rn_value_counts *v);
-void rn_value_counts_unref(struct rn_value_counts *v);
+struct rn_value_stats *rn_value_stats_ref(struct rn_value_stats *v);
+void rn_value_stats_unref(struct rn_value_stats *v);
 
 /* Adds `more` to the row of the key, whose parts are names and values in turn. The rule tells
  * values apart (rule->values). Any thread; takes a lock only for a row that is new. */
-void rn_value_counts_add(const struct rn_book *book, const struct rn_rule *rule,
-                         const struct rn_slice *key, const struct rn_value_totals *more);
+void rn_value_stats_add(const struct rn_book *book, const struct rn_rule *rule,
+                        const struct rn_slice *key, const struct rn_value_totals *more);
 
 /* Calls `see` for each row of each rule in force; a reload waits meanwhile. */
-void rn_value_counts_each(struct ration *r,
-                          void (*see)(void *arg, struct rn_slice rule, struct rn_slice descriptor,
-                                      const struct rn_value_totals *totals),
-                          void *arg);
+void rn_value_stats_each(struct ration *r,
+                         void (*see)(void *arg, struct rn_slice rule, struct rn_slice descriptor,
+                                     const struct rn_value_totals *totals),
+                         void *arg);
 
 #endif

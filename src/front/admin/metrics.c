@@ -226,10 +226,10 @@ static void put_values(struct rn_buf *out, struct rn_front *front)
 
     rn_metrics_begin(out, decisions.name, RN_METRICS_COUNTER,
                      "Decisions of rules with detailed_metric or value_to_metric, by descriptor.");
-    rn_value_counts_each(front->limiter, put_value, &decisions);
+    rn_value_stats_each(front->limiter, put_value, &decisions);
     rn_metrics_begin(out, hits.name, RN_METRICS_COUNTER,
                      "Units of rules with detailed_metric or value_to_metric, by descriptor.");
-    rn_value_counts_each(front->limiter, put_value, &hits);
+    rn_value_stats_each(front->limiter, put_value, &hits);
 }
 
 static void put_rules(struct rn_buf *out, struct rn_front *front)

@@ -230,8 +230,8 @@ RN_HOT static void count(struct rn_gathered *g, const struct ration_outcome *out
             rn_stats_add(s, &row->allowed);
             rn_stats_add_units(s, &row->hits_allowed, units);
             if (rn_unlikely(g->rules[i].rule->values != NULL))
-                rn_value_counts_add(g->book, g->rules[i].rule, g->rules[i].key,
-                                    &(struct rn_value_totals){.allowed = 1, .hits_allowed = units});
+                rn_value_stats_add(g->book, g->rules[i].rule, g->rules[i].key,
+                                   &(struct rn_value_totals){.allowed = 1, .hits_allowed = units});
             if (rn_unlikely(results != 0))
                 count_remarks(s, row, results);
             all |= results &
@@ -240,8 +240,8 @@ RN_HOT static void count(struct rn_gathered *g, const struct ration_outcome *out
             rn_stats_add(s, &row->refused);
             rn_stats_add_units(s, &row->hits_refused, units);
             if (rn_unlikely(g->rules[i].rule->values != NULL))
-                rn_value_counts_add(g->book, g->rules[i].rule, g->rules[i].key,
-                                    &(struct rn_value_totals){.refused = 1, .hits_refused = units});
+                rn_value_stats_add(g->book, g->rules[i].rule, g->rules[i].key,
+                                   &(struct rn_value_totals){.refused = 1, .hits_refused = units});
             note_refusal(g, s, i);
         }
     }

@@ -356,9 +356,8 @@ static void debit_late(struct rn_descriptors *d, struct ration_descriptors_outco
             continue;
         tell_late(d, late[i].charge, g->charges[i].verdict.remaining, out);
         if (applied->rule->values)
-            rn_value_counts_add(
-                g->book, applied->rule, applied->key,
-                &(struct rn_value_totals){.hits_allowed = d->units[late[i].charge]});
+            rn_value_stats_add(g->book, applied->rule, applied->key,
+                               &(struct rn_value_totals){.hits_allowed = d->units[late[i].charge]});
     }
 }
 

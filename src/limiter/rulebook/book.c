@@ -143,9 +143,9 @@ static bool count_values(struct rn_book *b, const struct rn_rule *rule, const st
     if (!rule->values)
         return true;
     if (before && before->values && before->values->from_request == rule->values->from_request)
-        b->values[rule->index] = rn_value_counts_ref(old->values[before->index]);
+        b->values[rule->index] = rn_value_stats_ref(old->values[before->index]);
     else
-        b->values[rule->index] = rn_value_counts_new();
+        b->values[rule->index] = rn_value_stats_new();
     return b->values[rule->index] != NULL;
 }
 
@@ -221,7 +221,7 @@ void rn_book_free(struct rn_book *b)
     rn_client_index_free(b->client_index);
     if (!b->handed_over) {
         for (uint32_t i = 0; i < b->value_count; i++)
-            rn_value_counts_unref(b->values[i]);
+            rn_value_stats_unref(b->values[i]);
         rn_stats_done(&b->stats);
         rn_arena_done(&b->arena);
         rn_ruleset_free(b->ruleset);

@@ -51,20 +51,20 @@ struct rn_family {
 };
 
 struct rn_client_index; /* client index.h */
-struct rn_value_counts; /* value_counts.h */
+struct rn_value_stats;  /* value_stats.h */
 
 /* Immutable once published, but for the counters and the client index. */
 struct rn_book {
     struct rn_ruleset *ruleset; /* owned */
     const struct rn_hash_key *secret;
     struct rn_arena arena;
-    struct rn_compiled *limits;      /* by rn_rule_limit.id */
-    struct rn_family *families;      /* by rn_rule.index, as are */
-    struct rn_stats stats;           /* its rows, */
-    struct rn_counts *carried;       /* and what earlier books counted (under the shelf's lock) */
-    struct rn_value_counts **values; /* by rn_rule.index; NULL where none are told apart */
-    uint32_t value_count;            /* how many places there are */
-    const struct rn_rule **by_name;  /* sorted, as are */
+    struct rn_compiled *limits;     /* by rn_rule_limit.id */
+    struct rn_family *families;     /* by rn_rule.index, as are */
+    struct rn_stats stats;          /* its rows, */
+    struct rn_counts *carried;      /* and what earlier books counted (under the shelf's lock) */
+    struct rn_value_stats **values; /* by rn_rule.index; NULL where none are told apart */
+    uint32_t value_count;           /* how many places there are */
+    const struct rn_rule **by_name; /* sorted, as are */
     const struct rn_compiled **by_salt;
     struct rn_book *next;                 /* pin.c: one that could not be freed */
     struct rn_client_index *client_index; /* overrides and bans; owned; NULL: there are none */

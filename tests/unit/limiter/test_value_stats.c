@@ -28,7 +28,7 @@ static void see(void *arg, struct rn_slice rule, struct rn_slice descriptor,
 static const struct rn_value_totals *find(struct ration *r, const char *descriptor)
 {
     row_count = 0;
-    rn_value_counts_each(r, see, NULL);
+    rn_value_stats_each(r, see, NULL);
     for (size_t i = 0; i < row_count; i++)
         if (strcmp(rows[i].descriptor, descriptor) == 0)
             return &rows[i].totals;

@@ -35,7 +35,7 @@ int ration_ticket_charge(struct ration *r, const char *ticket, size_t len, unsig
 {
     struct rn_ticket t;
 
-    if (!rn_ticket_check(r, ticket, len, &t) || t.kind != RN_TICKET_DUE)
+    if (!rn_ticket_verify(r, ticket, len, &t) || t.kind != RN_TICKET_DUE)
         return RATION_EINVAL;
     now_ns = rn_limiter_now(r, now_ns);
     if (now_ns - t.at_ns >= t.timeout_ns)

@@ -19,15 +19,15 @@ static int64_t lasts_ns(int64_t delay_ns)
                                                        : RN_RESERVATION_MAX_NS;
 }
 
-void rn_ticket_write_turn(struct ration *r, const struct ration_outcome *out,
-                          char ticket[RATION_TICKET_SIZE])
+void rn_ticket_issue_delay(struct ration *r, const struct ration_outcome *out,
+                           char ticket[RATION_TICKET_SIZE])
 {
     struct rn_ticket t;
 
     ticket[0] = '\0';
     if (out->delay_ns <= 0 || out->receipt_count == 0)
         return;
-    t.kind = RN_TICKET_TURN;
+    t.kind = RN_TICKET_DELAY;
     t.id = rn_limiter_new_id(r);
     t.at_ns = out->at_ns;
     t.timeout_ns = lasts_ns(out->delay_ns);

@@ -60,7 +60,7 @@ int ration_acquire_ticket(struct ration *r, struct ration_charge *c, int64_t lea
 
 static bool parse(const struct ration *r, const char *ticket, size_t len, struct rn_ticket *t)
 {
-    return rn_ticket_check(r, ticket, len, t) && t->kind == RN_TICKET_LEASE;
+    return rn_ticket_verify(r, ticket, len, t) && t->kind == RN_TICKET_LEASE;
 }
 
 int ration_ticket_renew(struct ration *r, const char *ticket, size_t len, int64_t lease_ns,

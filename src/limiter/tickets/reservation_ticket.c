@@ -117,7 +117,7 @@ static int give_back_given(struct ration *r, const struct rn_ticket *t, uint64_t
  * or a second word would mint: where there is no room for it, it is burnt. */
 static int settle_hold(struct ration *r, const struct rn_ticket *t, int64_t now_ns)
 {
-    if (t->kind == RN_TICKET_TURN)
+    if (t->kind == RN_TICKET_DELAY)
         return rn_reservation_use_id(r, t->id, t->timeout_ns, now_ns, RN_CHARGE_KEEP);
     int code = rn_reservation_settle(r, t->id, now_ns);
 
@@ -186,7 +186,7 @@ int ration_ticket_commit(struct ration *r, const char *ticket, size_t len, bool 
 {
     struct rn_ticket t;
 
-    if (!rn_ticket_check(r, ticket, len, &t) || t.kind != RN_TICKET_RESERVATION)
+    if (!rn_ticket_verify(r, ticket, len, &t) || t.kind != RN_TICKET_RESERVATION)
         return RATION_EINVAL;
     return settle(r, &t, all ? UINT64_MAX : cost, now_ns);
 }
@@ -195,8 +195,8 @@ int ration_ticket_refund(struct ration *r, const char *ticket, size_t len, int64
 {
     struct rn_ticket t;
 
-    if (!rn_ticket_check(r, ticket, len, &t) ||
-        (t.kind != RN_TICKET_RESERVATION && t.kind != RN_TICKET_TURN))
+    if (!rn_ticket_verify(r, ticket, len, &t) ||
+        (t.kind != RN_TICKET_RESERVATION && t.kind != RN_TICKET_DELAY))
         return RATION_EINVAL;
     return settle(r, &t, 0, now_ns);
 }

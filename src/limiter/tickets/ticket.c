@@ -286,7 +286,7 @@ bool rn_ticket_parse_body(const unsigned char *body, size_t len, struct rn_ticke
         get_reservation(&r, t);
     else if (t->kind == RN_TICKET_LEASE)
         get_places(&r, t);
-    else if (t->kind == RN_TICKET_DUE || t->kind == RN_TICKET_TURN)
+    else if (t->kind == RN_TICKET_DUE || t->kind == RN_TICKET_DELAY)
         get_due(&r, t);
     else
         return false;
@@ -389,7 +389,7 @@ void rn_ticket_issue(const struct ration *r, const struct rn_ticket *t,
     rn_ticket_write(t, &key, out);
 }
 
-bool rn_ticket_check(const struct ration *r, const char *text, size_t len, struct rn_ticket *t)
+bool rn_ticket_verify(const struct ration *r, const char *text, size_t len, struct rn_ticket *t)
 {
     struct rn_hash_key keys[RN_TICKET_KEYS];
     size_t count = rn_ticket_keys_list(&r->ticket_keys, keys);

@@ -24,7 +24,7 @@ enum rn_ticket_kind {
     RN_TICKET_RESERVATION = 1,
     RN_TICKET_LEASE = 2,
     RN_TICKET_DUE = 3,
-    RN_TICKET_TURN = 4,
+    RN_TICKET_DELAY = 4,
 };
 
 struct rn_ticket {
@@ -56,15 +56,15 @@ bool rn_ticket_parse(struct rn_slice text, const struct rn_hash_key *keys, size_
 /* The same with the keys of the limiter. */
 void rn_ticket_issue(const struct ration *r, const struct rn_ticket *ticket,
                      char out[RATION_TICKET_SIZE]);
-bool rn_ticket_check(const struct ration *r, const char *text, size_t len,
-                     struct rn_ticket *ticket);
+bool rn_ticket_verify(const struct ration *r, const char *text, size_t len,
+                      struct rn_ticket *ticket);
 
 /* What a request that is to wait was charged, for whoever makes it wait and may see it
  * leave: ration_ticket_refund gives that back, once, as long as it waits and a moment
  * beyond. Until then nothing is kept but the ticket. Empty if nothing could be given
  * back: it does not wait, or was charged nothing. */
-void rn_ticket_write_turn(struct ration *r, const struct ration_outcome *out,
-                          char ticket[RATION_TICKET_SIZE]);
+void rn_ticket_issue_delay(struct ration *r, const struct ration_outcome *out,
+                           char ticket[RATION_TICKET_SIZE]);
 
 /* The body alone, for the tests of the reader. Returns its length. */
 size_t rn_ticket_write_body(const struct rn_ticket *ticket, unsigned char out[RN_TICKET_BODY_MAX]);

@@ -17,7 +17,7 @@ static const char rules[] = "limits:\n"
 static void queue(struct ration *r, const char *words, int64_t now_ns, struct slip *slip)
 {
     slip->out = decide(r, words, now_ns);
-    rn_ticket_write_turn(r, &slip->out, slip->text);
+    rn_ticket_issue_delay(r, &slip->out, slip->text);
 }
 
 /* One that is served, and two behind it. */

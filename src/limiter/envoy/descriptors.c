@@ -2,7 +2,7 @@
 /*
  * Envoy's requests: the limits of all descriptors are found, those that another
  * one replaces dropped, and the rest charged together, with native rules if these are to
- * apply (descriptors_native.c).
+ * apply (native_rules.c).
  *
  * A descriptor that gives 0 hits only looks: it is over if less than one unit is left. One
  * that gives hits tells what was used, as Envoy does when a stream is done: what does not
@@ -34,7 +34,7 @@ static bool match_one(struct rn_descriptors *d, const struct rn_ruleset *ruleset
     struct rn_slice *parts = d->parts + d->part_count;
 
     *item = (struct rn_descriptor){
-        .ask = ask, .parts = parts, .charge = RN_NO_CHARGE, .told = RN_NO_CHARGE};
+        .ask = ask, .parts = parts, .charge = RN_NO_CHARGE, .reported = RN_NO_CHARGE};
     if (ask->count == 0 || ask->count > RN_DESCRIPTOR_ENTRIES_MAX ||
         (ask->limit_given && rn_descriptors_given_period(ask->unit) == 0))
         return false;
@@ -121,26 +121,27 @@ uint64_t rn_descriptor_hits(const struct rn_descriptors *d, const struct ration_
     return d->request->hits != 0 ? d->request->hits : 1;
 }
 
-enum rn_descriptor_wish rn_descriptor_wish(const struct ration_descriptor_ask *ask)
+enum rn_descriptor_purpose rn_descriptor_purpose(const struct ration_descriptor_ask *ask)
 {
     if (ask->refund)
-        return RN_WISH_REFUND;
+        return RN_PURPOSE_REFUND;
     if (!ask->hits_given)
-        return RN_WISH_ADMIT;
-    return ask->hits == 0 ? RN_WISH_LOOK : RN_WISH_USED;
+        return RN_PURPOSE_ADMIT;
+    return ask->hits == 0 ? RN_PURPOSE_LOOK : RN_PURPOSE_USED;
 }
 
-void rn_descriptor_charge(struct rn_descriptors *d, size_t charge, enum rn_descriptor_wish wish,
-                          uint64_t units)
+void rn_descriptor_charge(struct rn_descriptors *d, size_t charge,
+                          enum rn_descriptor_purpose purpose, uint64_t units)
 {
     struct rn_gathered *g = &d->gathered;
     struct rn_transaction_item *item = &g->tx.items[charge];
 
-    d->wishes[charge] = (uint8_t)wish;
+    d->purposes[charge] = (uint8_t)purpose;
     d->units[charge] = units;
-    g->charges[charge].cost = wish == RN_WISH_REFUND ? 0 : units;
-    g->rules[g->rule_of[charge]].cost = wish == RN_WISH_REFUND || wish == RN_WISH_LOOK ? 0 : units;
-    if (wish != RN_WISH_LOOK)
+    g->charges[charge].cost = purpose == RN_PURPOSE_REFUND ? 0 : units;
+    g->rules[g->rule_of[charge]].cost =
+        purpose == RN_PURPOSE_REFUND || purpose == RN_PURPOSE_LOOK ? 0 : units;
+    if (purpose != RN_PURPOSE_LOOK)
         return;
     item->by_outcome = true;
     item->max_wait_ns = 0; /* who only looks does not wait */
@@ -150,16 +151,17 @@ static void add_one(struct rn_descriptors *d, size_t at)
 {
     struct rn_descriptor *item = &d->items[at];
     struct rn_gathered *g = &d->gathered;
-    enum rn_descriptor_wish wish = rn_descriptor_wish(item->ask);
-    uint64_t hits = wish == RN_WISH_LOOK ? 1 : rn_descriptor_hits(d, item->ask);
-    struct rn_applied applied = {.key = item->parts,
-                                 .key_count = item->part_count,
-                                 .refund = wish == RN_WISH_REFUND,
-                                 .cost = wish == RN_WISH_LOOK || wish == RN_WISH_REFUND ? 0 : hits};
+    enum rn_descriptor_purpose purpose = rn_descriptor_purpose(item->ask);
+    uint64_t hits = purpose == RN_PURPOSE_LOOK ? 1 : rn_descriptor_hits(d, item->ask);
+    struct rn_applied applied = {
+        .key = item->parts,
+        .key_count = item->part_count,
+        .refund = purpose == RN_PURPOSE_REFUND,
+        .cost = purpose == RN_PURPOSE_LOOK || purpose == RN_PURPOSE_REFUND ? 0 : hits};
     size_t before = g->tx.n;
 
     if (item->given) {
-        struct rn_given *given = &d->given[at];
+        struct rn_given_limit *given = &d->given[at];
 
         rn_descriptors_given_init(given, g->book, item,
                                   (struct rn_slice){d->request->domain, d->request->domain_len});
@@ -182,7 +184,7 @@ static void add_one(struct rn_descriptors *d, size_t at)
         return;
     item->charge = (uint8_t)before;
     item->charges |= UINT64_C(1) << before;
-    rn_descriptor_charge(d, before, wish, hits);
+    rn_descriptor_charge(d, before, purpose, hits);
 }
 
 static bool has_room(const struct rn_gathered *g, size_t charge)
@@ -232,7 +234,7 @@ static int refund_all(struct rn_descriptors *d)
         struct rn_transaction_item *charged = &g->tx.items[i];
         struct rn_charge peek = {.ask = {.op = RN_PEEK, .now_ns = g->tx.now_ns}};
 
-        if (d->wishes[i] != RN_WISH_REFUND)
+        if (d->purposes[i] != RN_PURPOSE_REFUND)
             continue;
         code = rn_state_credit(g->r, charged, d->units[i], g->tx.now_ns);
         if (code == 0)
@@ -283,8 +285,8 @@ static void fill(struct rn_descriptors *d, const struct ration_outcome *o,
 }
 
 /* Of the descriptors that have passed, in their order: who routes by quota takes the first. */
-static void tell_metadata(const struct rn_descriptors *d,
-                          const struct ration_descriptors_outcome *out)
+static void report_metadata(const struct rn_descriptors *d,
+                            const struct ration_descriptors_outcome *out)
 {
     for (size_t i = 0; i < d->count; i++) {
         const struct rn_envoy_limit *limit = d->items[i].given ? NULL : d->items[i].match;
@@ -319,17 +321,17 @@ static size_t find_late(const struct rn_descriptors *d, struct late late[RATION_
     for (size_t i = 0; i < g->tx.n; i++) {
         const struct rn_transaction_item *charged = &g->tx.items[i];
 
-        if (d->wishes[i] == RN_WISH_USED && g->charges[i].taken == 0)
+        if (d->purposes[i] == RN_PURPOSE_USED && g->charges[i].taken == 0)
             late[count++] = (struct late){i, charged->limit, charged->key, charged->shift_ns};
     }
     return count;
 }
 
-static void tell_late(const struct rn_descriptors *d, size_t charge, uint64_t remaining,
-                      struct ration_descriptors_outcome *out)
+static void report_late(const struct rn_descriptors *d, size_t charge, uint64_t remaining,
+                        struct ration_descriptors_outcome *out)
 {
     for (size_t i = 0; i < d->count; i++)
-        if (d->items[i].told == charge)
+        if (d->items[i].reported == charge)
             out->statuses[i].remaining = rn_descriptors_status_clip(remaining);
 }
 
@@ -354,7 +356,7 @@ static void debit_late(struct rn_descriptors *d, struct ration_descriptors_outco
 
         if (g->charges[i].error != 0)
             continue;
-        tell_late(d, late[i].charge, g->charges[i].verdict.remaining, out);
+        report_late(d, late[i].charge, g->charges[i].verdict.remaining, out);
         if (applied->rule->values)
             rn_value_stats_add(g->book, applied->rule, applied->key,
                                &(struct rn_value_totals){.hits_allowed = d->units[late[i].charge]});
@@ -439,7 +441,7 @@ static int decide(struct rn_descriptors *d, struct ration_descriptors_outcome *o
     if (code == 0) {
         fill(d, &o, out);
         if (d->request->metadata)
-            tell_metadata(d, out);
+            report_metadata(d, out);
         debit_late(d, out);
     }
     return code;

@@ -17,7 +17,7 @@
 #define RN_DESCRIPTOR_ENTRIES_MAX 1024
 
 /* A limit that came with a descriptor, in the form that those of rules have. */
-struct rn_given {
+struct rn_given_limit {
     struct rn_rule rule; /* if no rule matches */
     struct rn_rule_limit limit;
     struct rn_rule_limit *list; /* of one */
@@ -27,21 +27,21 @@ struct rn_given {
 
 /* What a descriptor wants. Of those that share a charge the latter counts; refunds share with
  * refunds only. */
-enum rn_descriptor_wish {
-    RN_WISH_LOOK,   /* 0 hits: whether one unit is left */
-    RN_WISH_ADMIT,  /* the hits of the request, or 1 */
-    RN_WISH_USED,   /* hits of its own: a late debit if they do not fit */
-    RN_WISH_REFUND, /* hits to be given back */
+enum rn_descriptor_purpose {
+    RN_PURPOSE_LOOK,   /* 0 hits: whether one unit is left */
+    RN_PURPOSE_ADMIT,  /* the hits of the request, or 1 */
+    RN_PURPOSE_USED,   /* hits of its own: a late debit if they do not fit */
+    RN_PURPOSE_REFUND, /* hits to be given back */
 };
 
 /* A native rule for one key: charged once for all descriptors that have the key. */
 struct rn_native_charge {
     uint64_t hash; /* of the key */
     uint64_t cost; /* the largest of theirs */
-    enum rn_descriptor_wish wish;
+    enum rn_descriptor_purpose purpose;
     uint8_t first, count;       /* its charges */
     char key[RATION_NAME_SIZE]; /* to be told, cut to fit */
-    struct rn_slice told;       /* the same */
+    struct rn_slice reported;   /* the same */
 };
 
 struct rn_descriptor {
@@ -51,7 +51,7 @@ struct rn_descriptor {
     uint32_t part_count;
     uint64_t charges; /* of `gathered`: bit i is charge i */
     uint8_t charge;   /* that of `match` or of its own limit; RN_NO_CHARGE: there is none */
-    uint8_t told;     /* the charge that its status tells of; RN_NO_CHARGE: none */
+    uint8_t reported; /* the charge that its status tells of; RN_NO_CHARGE: none */
     bool given;       /* the limit of the ask counts */
     bool unlimited;   /* a rule applies that has no limit for it */
     bool allowed;     /* by an `allow`: neither limits nor bans apply */
@@ -66,32 +66,32 @@ struct rn_descriptors {
     size_t part_count;
     struct rn_descriptor items[RATION_DESCRIPTORS_MAX];
     struct rn_slice parts[RN_DESCRIPTOR_PARTS + RN_ENVOY_PARTS_MAX];
-    struct rn_given given[RATION_DESCRIPTORS_MAX];
+    struct rn_given_limit given[RATION_DESCRIPTORS_MAX];
     /* By charge. */
-    uint8_t wishes[RATION_CHARGES_MAX]; /* enum rn_descriptor_wish */
-    uint64_t units[RATION_CHARGES_MAX]; /* that are charged, looked for or given back */
+    uint8_t purposes[RATION_CHARGES_MAX]; /* enum rn_descriptor_purpose */
+    uint64_t units[RATION_CHARGES_MAX];   /* that are charged, looked for or given back */
     struct rn_native_charge natives[RN_MATCHES_MAX]; /* the first rules of `gathered` */
     struct rn_gathered gathered;
 };
 
-/* descriptors_given.c: makes the limit of an ask ready. The unit is a known one. */
-void rn_descriptors_given_init(struct rn_given *given, const struct rn_book *book,
+/* given_limit.c: makes the limit of an ask ready. The unit is a known one. */
+void rn_descriptors_given_init(struct rn_given_limit *given, const struct rn_book *book,
                                const struct rn_descriptor *d, struct rn_slice domain);
 /* The length of a unit; 0: there is none of this number. And back. */
 int64_t rn_descriptors_given_period(enum ration_unit unit);
-enum ration_unit rn_given_unit(int64_t period_ns);
+enum ration_unit rn_descriptors_given_unit(int64_t period_ns);
 
 /* descriptors.c: whether it is refused only together with all others that are so. */
 bool rn_descriptor_is_quota(const struct rn_descriptors *d, const struct rn_descriptor *item);
-enum rn_descriptor_wish rn_descriptor_wish(const struct ration_descriptor_ask *ask);
+enum rn_descriptor_purpose rn_descriptor_purpose(const struct ration_descriptor_ask *ask);
 /* The hits it names, or those of the request. */
 uint64_t rn_descriptor_hits(const struct rn_descriptors *d,
                             const struct ration_descriptor_ask *ask);
 /* Says what a charge is for. */
-void rn_descriptor_charge(struct rn_descriptors *d, size_t charge, enum rn_descriptor_wish wish,
-                          uint64_t units);
+void rn_descriptor_charge(struct rn_descriptors *d, size_t charge,
+                          enum rn_descriptor_purpose purpose, uint64_t units);
 
-/* descriptors_native.c: the entries as attributes, after the domain: returns how many.
+/* native_rules.c: the entries as attributes, after the domain: returns how many.
  * count <= RN_DESCRIPTOR_ENTRIES_MAX. */
 size_t rn_descriptor_attributes(struct rn_slice domain,
                                 const struct ration_descriptor_entry *entries, size_t count,
@@ -104,7 +104,7 @@ void rn_descriptors_drop_native(struct rn_descriptors *d);
 
 /* A number as the protocol has it. */
 uint32_t rn_descriptors_status_clip(uint64_t n);
-/* descriptors_status.c: from a decision that has ended, or was never begun. Sets `told`. */
+/* status.c: from a decision that has ended, or was never begun. Sets `reported`. */
 void rn_descriptors_status_fill(struct ration_descriptor_status *status, struct rn_descriptors *d,
                                 size_t at);
 

@@ -29,7 +29,7 @@ int64_t rn_descriptors_given_period(enum ration_unit unit)
     return (size_t)unit < UNITS ? periods[unit] : 0;
 }
 
-enum ration_unit rn_given_unit(int64_t period_ns)
+enum ration_unit rn_descriptors_given_unit(int64_t period_ns)
 {
     for (size_t i = 1; i < UNITS; i++)
         if (periods[i] == period_ns)
@@ -37,7 +37,7 @@ enum ration_unit rn_given_unit(int64_t period_ns)
     return RATION_UNIT_UNKNOWN;
 }
 
-static void compile(struct rn_given *g, const struct ration_descriptor_ask *ask)
+static void compile(struct rn_given_limit *g, const struct ration_descriptor_ask *ask)
 {
     int64_t period_ns = rn_descriptors_given_period(ask->unit);
     uint64_t amount = ask->requests_per_unit;
@@ -57,7 +57,7 @@ static void make_rule(struct rn_rule *rule, struct rn_slice domain)
     rn_rule_entitle(rule);
 }
 
-void rn_descriptors_given_init(struct rn_given *g, const struct rn_book *book,
+void rn_descriptors_given_init(struct rn_given_limit *g, const struct rn_book *book,
                                const struct rn_descriptor *d, struct rn_slice domain)
 {
     const struct rn_rule *rule = d->match ? d->match->rule : NULL;

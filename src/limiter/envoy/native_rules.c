@@ -35,13 +35,13 @@ static uint64_t hash_key(const struct rn_book *book, const struct rn_applied *ap
 
 /* A rule that another descriptor has brought for the same key; NULL: none has. */
 static struct rn_native_charge *find_same(struct rn_descriptors *d, const struct rn_rule *rule,
-                                          uint64_t hash, enum rn_descriptor_wish wish)
+                                          uint64_t hash, enum rn_descriptor_purpose purpose)
 {
     for (uint32_t i = 0; i < d->gathered.rule_count; i++) {
         struct rn_native_charge *n = &d->natives[i];
 
         if (d->gathered.rules[i].rule == rule && n->hash == hash &&
-            (n->wish == RN_WISH_REFUND) == (wish == RN_WISH_REFUND))
+            (n->purpose == RN_PURPOSE_REFUND) == (purpose == RN_PURPOSE_REFUND))
             return n;
     }
     return NULL;
@@ -62,11 +62,12 @@ static struct rn_native_charge *add_rule(struct rn_descriptors *d, const struct 
     struct rn_native_charge *n = &d->natives[at];
 
     n->cost = 0;
-    n->wish = RN_WISH_LOOK;
+    n->purpose = RN_PURPOSE_LOOK;
     n->first = (uint8_t)before;
     n->count = (uint8_t)(g->tx.n - before);
-    n->told = (struct rn_slice){n->key, rn_gather_join_key(&g->rules[at], n->key, sizeof n->key)};
-    g->rules[at].key = &n->told;
+    n->reported =
+        (struct rn_slice){n->key, rn_gather_join_key(&g->rules[at], n->key, sizeof n->key)};
+    g->rules[at].key = &n->reported;
     g->rules[at].key_names = NULL;
     g->rules[at].key_count = 1;
     return n;
@@ -75,18 +76,18 @@ static struct rn_native_charge *add_rule(struct rn_descriptors *d, const struct 
 static void add_match(struct rn_descriptors *d, struct rn_descriptor *item,
                       const struct rn_match *match)
 {
-    enum rn_descriptor_wish wish = rn_descriptor_wish(item->ask);
+    enum rn_descriptor_purpose purpose = rn_descriptor_purpose(item->ask);
     struct rn_applied applied = rn_applied_of(match);
     uint64_t hash = hash_key(d->gathered.book, &applied);
-    struct rn_native_charge *n = find_same(d, match->rule, hash, wish);
+    struct rn_native_charge *n = find_same(d, match->rule, hash, purpose);
 
-    applied.refund = wish == RN_WISH_REFUND;
+    applied.refund = purpose == RN_PURPOSE_REFUND;
     if (!n)
         n = add_rule(d, &applied);
     if (!n)
         return;
     n->hash = hash;
-    n->wish = n->wish > wish ? n->wish : wish;
+    n->purpose = n->purpose > purpose ? n->purpose : purpose;
     n->cost = n->cost > match->cost ? n->cost : match->cost;
     for (uint8_t i = 0; i < n->count; i++)
         item->charges |= UINT64_C(1) << (n->first + i);
@@ -131,9 +132,10 @@ static void settle(struct rn_descriptors *d)
     for (uint32_t i = 0; i < g->rule_count; i++) {
         const struct rn_native_charge *n = &d->natives[i];
 
-        g->rules[i].cost = n->wish == RN_WISH_LOOK || n->wish == RN_WISH_REFUND ? 0 : n->cost;
+        g->rules[i].cost =
+            n->purpose == RN_PURPOSE_LOOK || n->purpose == RN_PURPOSE_REFUND ? 0 : n->cost;
         for (uint8_t c = 0; c < n->count; c++)
-            rn_descriptor_charge(d, (size_t)n->first + c, n->wish, n->cost);
+            rn_descriptor_charge(d, (size_t)n->first + c, n->purpose, n->cost);
     }
 }
 

@@ -27,8 +27,8 @@ static int64_t reset_of(const struct rn_transaction *tx, size_t charge)
 }
 
 /* As the file says it, unless something else took its place. */
-static void tell_limit(struct ration_descriptor_status *status, const struct rn_descriptor *item,
-                       const struct rn_rule_limit *limit)
+static void report_limit(struct ration_descriptor_status *status, const struct rn_descriptor *item,
+                         const struct rn_rule_limit *limit)
 {
     const struct rn_envoy_limit *match = item->match;
 
@@ -38,11 +38,11 @@ static void tell_limit(struct ration_descriptor_status *status, const struct rn_
         return;
     }
     status->requests_per_unit = rn_descriptors_status_clip(limit->spec.amount);
-    status->unit = rn_given_unit(limit->spec.period_ns);
+    status->unit = rn_descriptors_given_unit(limit->spec.period_ns);
 }
 
-static void tell_names(struct ration_descriptor_status *status, const struct rn_descriptor *item,
-                       const struct rn_rule *rule)
+static void report_names(struct ration_descriptor_status *status, const struct rn_descriptor *item,
+                         const struct rn_rule *rule)
 {
     rn_slice_copy(status->rule, sizeof status->rule, rule->name);
     if (!rule->envoy)
@@ -94,19 +94,19 @@ void rn_descriptors_status_fill(struct ration_descriptor_status *status, struct 
     status->requests_per_unit = status->remaining = 0;
     status->unit = RATION_UNIT_UNKNOWN;
     status->reset_ns = 0;
-    item->told = find_tightest(d, item);
-    if (item->told == RN_NO_CHARGE) {
+    item->reported = find_tightest(d, item);
+    if (item->reported == RN_NO_CHARGE) {
         status->remaining = item->unlimited ? UINT32_MAX : 0;
         return;
     }
-    const struct ration_verdict *verdict = &g->charges[item->told].verdict;
-    bool shadow = is_shadow(d, item, item->told);
+    const struct ration_verdict *verdict = &g->charges[item->reported].verdict;
+    bool shadow = is_shadow(d, item, item->reported);
 
     status->limited = true;
     status->over = !verdict->allowed && !shadow;
     status->shadow = !verdict->allowed && shadow;
     status->remaining = rn_descriptors_status_clip(verdict->remaining);
-    status->reset_ns = reset_of(&g->tx, item->told);
-    tell_limit(status, item, g->limits[item->told]);
-    tell_names(status, item, g->rules[g->rule_of[item->told]].rule);
+    status->reset_ns = reset_of(&g->tx, item->reported);
+    report_limit(status, item, g->limits[item->reported]);
+    report_names(status, item, g->rules[g->rule_of[item->reported]].rule);
 }

@@ -43,7 +43,7 @@ RN_HOT ngx_int_t rn_ngx_charge_later_run(ngx_http_request_t *r)
         return NGX_OK;
     code = rn_charge_later_run(
         context->worker->limiter,
-        &(struct rn_due){.items = context->later->items, .count = context->later->count},
+        &(struct rn_charge_later){.items = context->later->items, .count = context->later->count},
         (unsigned)status, RATION_NOW, NULL);
     if (code != 0 && code != RATION_EGONE) {
         ngx_log_error(NGX_LOG_ERR, r->connection->log, 0, "ration: charging by status failed: %s",

@@ -5,7 +5,7 @@
  */
 #include "limiter/state.h"
 
-#include "limiter/clients/index.h"
+#include "limiter/clients/client_index.h"
 #include "limiter/decide/gather.h"
 #include "limiter/decide/workspace.h"
 #include "limiter/limiter.h"

@@ -10,8 +10,8 @@
 
 #include <ration/clients.h>
 
+#include "limiter/clients/client_index.h"
 #include "limiter/rulebook/reload.h"
-#include "limiter/clients/index.h"
 #include "nginx/module.h"
 
 #define REFRESH_MS 500

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "limiter/clients/index.h"
+#include "limiter/clients/client_index.h"
 #include "limiter/limiter.h"
 
 /* --- what is compared ------------------------------------------------------------------ */

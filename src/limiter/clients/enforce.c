@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "limiter/clients/index.h"
+#include "limiter/clients/client_index.h"
 #include "limiter/limiter.h"
 
 struct rn_book *rn_clients_book(struct ration *r)

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "limiter/clients/index.h"
+#include "limiter/clients/client_index.h"
 #include "rules/envoy/tree_internal.h"
 
 /* --- the key ------------------------------------------------------------------------- */

@@ -20,7 +20,7 @@
  * rule's, which may be far smaller, was filled up by what the override admitted.
  */
 #include "base/error.h"
-#include "limiter/clients/index.h"
+#include "limiter/clients/client_index.h"
 #include "limiter/decide/gather.h"
 #include "limiter/limiter.h"
 

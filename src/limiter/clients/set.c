@@ -4,7 +4,7 @@
  * (client.h): a ban is an override without rule and limit, and its reason is the note.
  */
 #include "base/error.h"
-#include "limiter/clients/index.h"
+#include "limiter/clients/client_index.h"
 #include "limiter/limiter.h"
 
 #define RULE_MAX 1024 /* bytes of a name */

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "limiter/clients/index.h"
+#include "limiter/clients/client_index.h"
 #include "limiter/limiter.h"
 #include "limiter/state.h"
 #include "limiter/value_stats.h"

@@ -2,7 +2,7 @@
 /*
  * From a request or an Envoy descriptor to the rules that apply.
  */
-#include "limiter/clients/index.h"
+#include "limiter/clients/client_index.h"
 #include "limiter/decide/fast_path.h"
 #include "limiter/decide/gather.h"
 #include "limiter/decide/workspace.h"

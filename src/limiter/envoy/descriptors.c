@@ -15,7 +15,7 @@
  */
 #include "limiter/envoy/descriptors.h"
 
-#include "limiter/clients/index.h"
+#include "limiter/clients/client_index.h"
 #include "limiter/decide/workspace.h"
 #include "limiter/limiter.h"
 #include "limiter/state.h"

@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-#include "limiter/clients/index.h"
+#include "limiter/clients/client_index.h"
 #include "limiter/decide/fallback.h"
 #include "limiter/decide/fast_path.h"
 #include "limiter/value_stats.h"

@@ -4,7 +4,7 @@
  */
 #include "limiter/tickets/receipt.h"
 
-#include "limiter/clients/index.h"
+#include "limiter/clients/client_index.h"
 #include "limiter/decide/gather.h"
 #include "limiter/limiter.h"
 

@@ -12,7 +12,7 @@
 
 #include <ration/clients.h>
 
-#include "limiter/clients/index.h"
+#include "limiter/clients/client_index.h"
 
 static const char by_user[] = "limits:\n  - { name: a, key: user, limit: 10 per hour }\n";
 static const char by_user_window[] =

@@ -8,8 +8,8 @@
  * What is replaced stays in limbo until the whole client index is freed, with its book
  * or with the book that was handed over for a fresh index (rn_book_renew).
  */
-#ifndef RN_LIMITER_CLIENTS_INDEX_H
-#define RN_LIMITER_CLIENTS_INDEX_H
+#ifndef RN_LIMITER_CLIENTS_CLIENT_INDEX_H
+#define RN_LIMITER_CLIENTS_CLIENT_INDEX_H
 
 #include <ration/rules.h>
 

@@ -2,7 +2,7 @@
 /*
  * The client index as a whole: its memory.
  */
-#include "limiter/clients/index.h"
+#include "limiter/clients/client_index.h"
 
 #include <stdlib.h>
 

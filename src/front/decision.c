@@ -190,9 +190,10 @@ static int decide_by_rules(struct ration *r, const struct rn_params *params, enu
     int code = ask_rules(r, params, verb, d);
 
     if (code == 0 && d->outcome.kind == RATION_BY_NO_RULE)
-        rn_note_unknown(r, params->attributes, params->attribute_count, d->outcome.message);
+        rn_unused_attribute_note(r, params->attributes, params->attribute_count,
+                                 d->outcome.message);
     if (code == 0 && waits_elsewhere(params, verb, d))
-        rn_ticket_write_turn(r, &d->outcome, d->turn);
+        rn_ticket_issue_delay(r, &d->outcome, d->turn);
     if (code != 0 || d->outcome.due_count == 0)
         return code;
     return ration_outcome_ticket(r, &d->outcome, RN_CHARGE_TICKET_NS, d->due);

@@ -19,7 +19,7 @@ struct writer {
 
 /* --- limits ------------------------------------------------------------------------------ */
 
-static void put_limit(struct rn_members *m, const struct rn_surveyed *seen, uint32_t at)
+static void put_limit(struct rn_members *m, const struct rn_explained_rule *seen, uint32_t at)
 {
     const struct ration_outcome_limit *limit = &seen->outcome->limits[at];
     const struct ration_limit *spec = &seen->limits[at]->spec;
@@ -47,7 +47,7 @@ static void put_unlimited(struct rn_members *m)
     rn_members_text(m, "algorithm", rn_slice_of(ration_algorithm_name(RATION_UNLIMITED)));
 }
 
-int rn_explanation_put_limits(struct rn_members *m, const struct rn_surveyed *seen)
+int rn_explanation_put_limits(struct rn_members *m, const struct rn_explained_rule *seen)
 {
     uint32_t at = 0;
 
@@ -114,7 +114,7 @@ static void put_conditions(struct writer *w, const struct rn_ruleset *ruleset,
     rn_members_close(w->m, ']');
 }
 
-static void put_alternatives(struct writer *w, const struct rn_surveyed *seen)
+static void put_alternatives(struct writer *w, const struct rn_explained_rule *seen)
 {
     const struct rn_rule *rule = seen->rule;
 
@@ -136,7 +136,7 @@ static void put_alternatives(struct writer *w, const struct rn_surveyed *seen)
 
 /* --- one rule ------------------------------------------------------------------------------ */
 
-static void put_key(struct rn_members *m, const struct rn_surveyed *seen)
+static void put_key(struct rn_members *m, const struct rn_explained_rule *seen)
 {
     rn_members_open(m, "key", '{');
     for (uint32_t i = 0; i < seen->rule->key_count; i++) {
@@ -150,7 +150,7 @@ static void put_key(struct rn_members *m, const struct rn_surveyed *seen)
 }
 
 /* The tier, and the attribute that chose it; its value is null if it is absent. */
-static void put_tier(struct rn_members *m, const struct rn_surveyed *seen)
+static void put_tier(struct rn_members *m, const struct rn_explained_rule *seen)
 {
     uint16_t attribute = seen->rule->tier_attribute;
 
@@ -178,7 +178,7 @@ static void put_throttle(struct rn_members *m, const struct rn_throttle *throttl
     rn_members_close(m, '}');
 }
 
-static void put_charge(struct writer *w, const struct rn_surveyed *seen)
+static void put_charge(struct writer *w, const struct rn_explained_rule *seen)
 {
     const struct rn_rule *rule = seen->rule;
     int code;
@@ -204,7 +204,7 @@ static void put_charge(struct writer *w, const struct rn_surveyed *seen)
     rn_members_close(w->m, ']');
 }
 
-static int put_rule(void *arg, const struct rn_surveyed *seen)
+static int put_rule(void *arg, const struct rn_explained_rule *seen)
 {
     static const char *const why[] = {[RN_WHY_APPLIES] = "applies",
                                       [RN_WHY_CONDITION] = "condition",
@@ -277,7 +277,7 @@ static bool is_given(const struct ration_request *request, struct rn_slice name,
 }
 
 /* Attributes that rules derive: a user from the path, the client's address from a header. */
-static void put_derived(struct writer *w, const struct rn_surveyed_request *r)
+static void put_derived(struct writer *w, const struct rn_explained_request *r)
 {
     bool any = false;
 
@@ -312,7 +312,7 @@ static void put_readings(struct rn_members *m, const struct rn_path_readings *pa
 }
 
 /* The list that took the request aside. */
-static void put_entry(struct writer *w, const struct rn_surveyed_request *r)
+static void put_entry(struct writer *w, const struct rn_explained_request *r)
 {
     struct rn_members *m = w->m;
 
@@ -324,7 +324,7 @@ static void put_entry(struct writer *w, const struct rn_surveyed_request *r)
     rn_members_close(m, '}');
 }
 
-static void begin(void *arg, const struct rn_surveyed_request *request)
+static void begin(void *arg, const struct rn_explained_request *request)
 {
     struct writer *w = arg;
     const struct rn_explanation_descriptor *d = w->descriptor;
@@ -356,11 +356,11 @@ int rn_explanation_put(struct rn_members *m, struct ration *limiter,
 
     rn_members_name(m, "decision");
     rn_answer_put_json(m->out, explanation->outcome, &extra);
-    rn_survey_run(limiter, &(struct rn_survey){.request = explanation->request,
-                                               .now_ns = explanation->now_ns,
-                                               .arg = &w,
-                                               .begin = begin,
-                                               .see = put_rule});
+    rn_explain_run(limiter, &(struct rn_explain){.request = explanation->request,
+                                                 .now_ns = explanation->now_ns,
+                                                 .arg = &w,
+                                                 .begin = begin,
+                                                 .see = put_rule});
     if (!w.begun) {
         put_attributes(&w, NULL);
         rn_members_open(m, "rules", '[');

@@ -5,7 +5,7 @@
  * the id of its last.
  */
 #include "front/admin/admin_internal.h"
-#include "limiter/clients.h"
+#include "limiter/clients/clients.h"
 
 #define PAGE_COUNT 1000              /* unless told */
 #define PAGE_BYTES ((size_t)1 << 20) /* after which no further one is begun */

@@ -3,9 +3,9 @@
  * Setting and deleting overrides and bans. Each has an id, the number of the change
  * that set it.
  */
-#include "limiter/clients.h"
+#include "limiter/clients/clients.h"
 #include "front/admin/admin_internal.h"
-#include "limiter/note.h"
+#include "limiter/rulebook/unused_attribute.h"
 
 /* --- failures -------------------------------------------------------------------------------- */
 
@@ -112,7 +112,7 @@ static void set(struct rn_http_context *c, bool ban, unsigned members)
 
     rn_admin_put_client_members(&m, &o, ban);
     if (ban)
-        rn_note_unknown(r, o.attributes, o.count, note);
+        rn_unused_attribute_note(r, o.attributes, o.count, note);
     if (note[0])
         rn_members_text(&m, "note", rn_slice_of(note));
     rn_admin_end(c, &m, 200);

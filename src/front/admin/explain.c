@@ -53,7 +53,7 @@ struct reason {
     bool found, listed;
 };
 
-static void word_list(void *arg, const struct rn_surveyed_request *request)
+static void word_list(void *arg, const struct rn_explained_request *request)
 {
     const struct rn_list_entry *entry = request->entry;
     struct reason *reason = arg;
@@ -65,7 +65,7 @@ static void word_list(void *arg, const struct rn_surveyed_request *request)
                     entry->line);
 }
 
-static int word_rule(void *arg, const struct rn_surveyed *seen)
+static int word_rule(void *arg, const struct rn_explained_rule *seen)
 {
     struct reason *reason = arg;
 
@@ -83,11 +83,11 @@ void rn_admin_refuse_unmatched(struct rn_http_context *c, struct rn_slice rule)
     struct reason reason = {.rule = rule};
     struct rn_excerpt name = rn_excerpt(rule);
 
-    rn_survey_run(c->front->limiter, &(struct rn_survey){.request = &request,
-                                                         .now_ns = RATION_NOW,
-                                                         .arg = &reason,
-                                                         .begin = word_list,
-                                                         .see = word_rule});
+    rn_explain_run(c->front->limiter, &(struct rn_explain){.request = &request,
+                                                           .now_ns = RATION_NOW,
+                                                           .arg = &reason,
+                                                           .begin = word_list,
+                                                           .see = word_rule});
     if (!reason.found)
         rn_front_http_error(c, 400, "unmatched",
                             "rule %s is found by descriptors, not by attributes", name.text);
@@ -110,7 +110,7 @@ struct listing {
     int error; /* of the store */
 };
 
-static int list_limits(void *arg, const struct rn_surveyed *seen)
+static int list_limits(void *arg, const struct rn_explained_rule *seen)
 {
     struct listing *l = arg;
 
@@ -127,9 +127,9 @@ bool rn_admin_put_limits(struct rn_http_context *c, struct rn_members *m, struct
     struct listing l = {.m = m, .rule = rule};
 
     rn_members_open(m, "limits", '[');
-    rn_survey_run(c->front->limiter,
-                  &(struct rn_survey){
-                      .request = &request, .now_ns = RATION_NOW, .arg = &l, .see = list_limits});
+    rn_explain_run(c->front->limiter,
+                   &(struct rn_explain){
+                       .request = &request, .now_ns = RATION_NOW, .arg = &l, .see = list_limits});
     rn_members_close(m, ']');
     if (l.error != 0)
         refuse_store(c, l.error);

@@ -2,7 +2,7 @@
 /*
  * The page of metrics. Labels are rules, listeners and words of ours, so a rules
  * file bounds the number of series, and no client can make one; but for values of descriptors
- * (limiter/value_counts.h), of which a rule tells so many and no more. docs/metrics.md
+ * (limiter/value_stats.h), of which a rule tells so many and no more. docs/metrics.md
  * lists what is here.
  */
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 
 #include "front/admin/admin_internal.h"
 #include "front/admin/process_stats.h"
-#include "limiter/value_counts.h"
+#include "limiter/value_stats.h"
 
 #define NS_PER_SECOND 1e9
 #define CONTENT_TYPE "text/plain; version=0.0.4; charset=utf-8"

@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "front/admin/admin_internal.h"
-#include "limiter/reload.h"
+#include "limiter/rulebook/reload.h"
 #include "rules/report/report.h"
 
 #define YAML "application/yaml"

@@ -465,9 +465,9 @@ int rn_table_open(const struct rn_table_options *options, struct rn_table **out,
         fail(&o, RATION_EINVAL, "a size of %" PRIu64 " bytes is more than 16 TiB", options->bytes);
         return RATION_EINVAL;
     }
-    if (!(options->block_share >= 0 && options->block_share <= 99.9)) {
-        fail(&o, RATION_EINVAL, "%g percent for blocks; at most 99.9 leave room for keys",
-             options->block_share);
+    if (!(options->block_share >= 0 && options->block_share <= RN_TABLE_SHARE_MAX)) {
+        fail(&o, RATION_EINVAL, "%g percent for blocks; at most %g leave room for keys",
+             options->block_share, RN_TABLE_SHARE_MAX);
         return RATION_EINVAL;
     }
     return options->path ? open_file(&o, out) : open_anonymous(&o, out);

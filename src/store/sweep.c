@@ -145,13 +145,14 @@ uint64_t rn_table_capacity(const struct rn_table *table, const struct rn_limit *
 
 double rn_table_block_share(const struct rn_limit *limit)
 {
-    double slot = 16 * 100.0 / RN_SLOT_LOAD_PERCENT, block;
+    double slot = 16 * 100.0 / RN_SLOT_LOAD_PERCENT, block, share;
 
     if (limit->words_full == 0)
         return 0;
     block = 8 * rn_block_cost(RN_SLAB_WORDS_MAX, rn_blocks_class_of(words_of(limit))) *
             (1 + 3.0 / WORTH_PART);
-    return 100 * block / (slot + block);
+    share = 100 * block / (slot + block);
+    return share < RN_TABLE_SHARE_MAX ? share : RN_TABLE_SHARE_MAX;
 }
 
 /* Moves the root of a block to a slab that is not drained. Its slot changes, so

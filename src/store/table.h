@@ -22,12 +22,13 @@ struct rn_table_face {
 struct rn_table_options {
     const char *path;   /* NULL: anonymous */
     uint64_t bytes;     /* whole mapping; 0: as in the file, else 64 MiB */
-    double block_share; /* percent of `bytes` for block forms, 0 to 99.9 */
+    double block_share; /* percent of `bytes` for block forms, 0 to RN_TABLE_SHARE_MAX */
     bool keep_share;    /* a file that exists stays as it is divided */
 };
 
 #define RN_TABLE_BYTES_MIN (UINT64_C(1) << 20)
 #define RN_TABLE_BYTES_MAX (UINT64_C(1) << 44)
+#define RN_TABLE_SHARE_MAX 99.9 /* the rest is for slots: every key needs one */
 
 /* 0, or RATION_E* with `error` filled. A file that exists with another size is
  * rebuilt at options->bytes if no other process has it open, else RATION_EBUSY. One

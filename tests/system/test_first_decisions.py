@@ -72,7 +72,7 @@ def test_no_decision_falls_back_because_the_node_has_just_started(tmp_path, plac
                 page = node.admin("GET", "/metrics").text
                 node.kill()
                 fallbacks = [line for line in page.splitlines() if line.startswith("ration_store_fallbacks_total")]
-                assert all(line.endswith(" 0") for line in fallbacks), fallbacks
+                assert all(line.endswith(" 0") for line in fallbacks), (page, "".join(node.log))
         finally:
             for client in clients:
                 client.ending = True

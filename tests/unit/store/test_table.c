@@ -569,6 +569,24 @@ static void chosen_keys_spread_like_any_others(void **state)
     rn_table_close(naive);
 }
 
+/* Its blocks would take so large a part of the table that no slot was left. */
+static void a_table_for_the_largest_log_alone_opens(void **state)
+{
+    struct rn_limit log;
+
+    (void)state;
+    rn_limit_init(&log, &(struct ration_limit){.algorithm = RATION_SLIDING_LOG,
+                                               .amount = RATION_LOG_MAX,
+                                               .period_ns = MINUTE});
+    struct rn_table_options options = {.bytes = 64 * MIB,
+                                       .block_share = rn_table_block_share(&log)};
+    struct rn_table *table = NULL;
+
+    assert_int_equal(rn_table_open(&options, &table, NULL), 0);
+    assert_true(rn_table_capacity(table, &log, 1) > 64);
+    rn_table_close(table);
+}
+
 int main(void)
 {
     static struct plugged_store table = {
@@ -578,6 +596,7 @@ int main(void)
         cmocka_unit_test(refusals_and_looks_leave_every_byte_alone),
         cmocka_unit_test(prefetching_changes_nothing),
         cmocka_unit_test(extreme_keys_work),
+        cmocka_unit_test(a_table_for_the_largest_log_alone_opens),
         cmocka_unit_test(a_reset_frees_slot_and_block),
         cmocka_unit_test(a_block_that_grew_is_freed_too),
         cmocka_unit_test(iteration_and_cleaning_find_exactly_the_right_keys),

@@ -8,8 +8,11 @@
 #include "base/siphash.h"
 
 #define DAY_NS (86400 * RN_SECOND_NS)
-/* More than the time between reading one clock and the next. */
+/* The offset of the wall clock is followed when it changes by more than this. */
 #define JITTER_NS INT64_C(1000000)
+/* Two clocks that are read within this time count as read at once. */
+#define CLOSE_NS INT64_C(10000)
+#define CLOSE_TRIES 10
 /* Sums of two such times do not overflow. */
 #define TIME_MAX_NS (INT64_C(1) << 62)
 
@@ -37,6 +40,29 @@ static void read_boot_id(uint64_t id[2])
     }
     if (fd >= 0)
         close(fd);
+}
+
+/* Both clocks at one instant. The process may be preempted between two reads, which would show as
+ * a wall clock that was set: so the closest of several readings counts. */
+struct reading {
+    int64_t boot_ns, wall_ns;
+};
+
+static struct reading read_clocks(void)
+{
+    struct reading best = {0, 0};
+    int64_t least_ns = INT64_MAX;
+
+    for (int i = 0; i < CLOSE_TRIES && least_ns > CLOSE_NS; i++) {
+        int64_t before_ns = rn_clock_boot_ns(), wall_ns = rn_clock_wall_ns();
+        int64_t took_ns = rn_clock_boot_ns() - before_ns;
+
+        if (took_ns < least_ns) {
+            least_ns = took_ns;
+            best = (struct reading){before_ns + took_ns / 2, wall_ns};
+        }
+    }
+    return best;
 }
 
 static uint64_t check_of(const struct rn_anchor_save *save)
@@ -116,14 +142,13 @@ void rn_anchor_save(struct rn_anchor *a)
     store(&to->check, check_of(&new));
 }
 
-static void set_anchor(struct rn_anchor *a, const uint64_t id[2], int64_t start_ns, int64_t wall_ns)
+static void set_anchor(struct rn_anchor *a, const uint64_t id[2], int64_t start_ns,
+                       const struct reading *now)
 {
-    int64_t boot = rn_clock_boot_ns();
-
     store_line(&a->line, &(struct rn_anchor_line){.boot_id = {id[0], id[1]},
-                                                  .boot_ns = boot,
-                                                  .delta_ns = start_ns - boot});
-    store(&a->wall_offset_ns, wall_ns - start_ns);
+                                                  .boot_ns = now->boot_ns,
+                                                  .delta_ns = start_ns - now->boot_ns});
+    store(&a->wall_offset_ns, now->wall_ns - start_ns);
     store(&a->checked_ns, start_ns);
     store(&a->last_seen_ns, start_ns);
     rn_anchor_save(a);
@@ -133,10 +158,10 @@ static void set_anchor(struct rn_anchor *a, const uint64_t id[2], int64_t start_
 void rn_anchor_init(struct rn_anchor *a)
 {
     uint64_t id[2];
-    int64_t wall = rn_clock_wall_ns();
+    struct reading now = read_clocks();
 
     read_boot_id(id);
-    set_anchor(a, id, wall, wall);
+    set_anchor(a, id, now.wall_ns, &now);
 }
 
 bool rn_anchor_is_sound(const struct rn_anchor *a)
@@ -152,24 +177,24 @@ enum rn_resumed rn_anchor_resume(struct rn_anchor *a)
     struct rn_anchor_save save;
     struct rn_anchor_line used = load_line(&a->line);
     unsigned sound = find_save(a, &save);
-    int64_t wall = rn_clock_wall_ns(), boot = rn_clock_boot_ns();
+    struct reading now = read_clocks();
     uint64_t id[2];
 
     if (sound == 0)
         return RN_RESUMED_DAMAGED;
     read_boot_id(id);
     if (id[0] == save.line.boot_id[0] && id[1] == save.line.boot_id[1] &&
-        boot >= save.line.boot_ns && boot + save.line.delta_ns >= save.last_seen_ns) {
+        now.boot_ns >= save.line.boot_ns && now.boot_ns + save.line.delta_ns >= save.last_seen_ns) {
         store_line(&a->line, &save.line);
         store(&a->last_seen_ns, save.last_seen_ns);
         store(&a->wall_offset_ns, save.wall_offset_ns);
         store(&a->checked_ns, save.last_seen_ns);
         rn_anchor_save(a);
         rn_anchor_save(a);
-    } else if (save.last_seen_ns > wall + DAY_NS) {
+    } else if (save.last_seen_ns > now.wall_ns + DAY_NS) {
         return RN_RESUMED_AHEAD;
     } else {
-        set_anchor(a, id, save.last_seen_ns > wall ? save.last_seen_ns : wall, wall);
+        set_anchor(a, id, save.last_seen_ns > now.wall_ns ? save.last_seen_ns : now.wall_ns, &now);
     }
     return sound == 2 && is_same_line(&used, &save.line) ? RN_RESUMED : RN_RESUMED_MENDED;
 }
@@ -181,7 +206,8 @@ void rn_anchor_refresh(struct rn_anchor *a, int64_t now_ns)
     if (!__atomic_compare_exchange_n(&a->checked_ns, &checked, now_ns, false, __ATOMIC_RELAXED,
                                      __ATOMIC_RELAXED))
         return; /* another thread does it */
-    int64_t real = rn_anchor_now(a), offset = rn_clock_wall_ns() - real;
+    struct reading now = read_clocks();
+    int64_t real = now.boot_ns + load(&a->line.delta_ns), offset = now.wall_ns - real;
     int64_t passed = real - load(&a->last_seen_ns);
 
     if (passed > 0)

@@ -219,6 +219,8 @@ static void outcomes_charge_as_much_as_an_operator_would(void **state)
             unsigned status = pick(2) ? 401 : 200;
 
             now += pick(2) * (int64_t)pick(5000) * 1000000;
+            stopped_at(r, now);
+            stopped_at(twin, now);
             if (out.decision.allowed && status == 401)
                 assert_int_equal(ration_state_adjust(twin, &w.request, NULL, 0, 1, now), 0);
             assert_int_equal(ration_outcome_charge(r, &out, status, now, NULL), 0);

@@ -12,8 +12,7 @@ import pytest
 from redis.crc import key_slot
 
 import rls
-from concurrent_clients import wait_for
-from daemon import PATIENCE, Daemon
+from daemon import PATIENCE, Daemon, wait_for
 from fake_redis import NAMES, REFUSING, TRYAGAIN, FakeRedis
 from redis_cluster import RedisCluster
 from redis_node import LeasedNode, no_node_is_left  # noqa: F401 (a fixture)
@@ -203,53 +202,70 @@ def test_a_refund_whose_slot_does_not_arrive_fails_in_time(tmp_path, consistency
     assert sum(b"f" in call for call in moving.calls) > 3
 
 
-def test_other_charges_of_a_key_do_not_wait_for_a_migrating_slot(tmp_path):
-    """Though they were sent together."""
-    moving, permits, connections = MigratingSlot(0), threading.Semaphore(0), 0
+class Batch:
+    """A check, a refund and another check of one key, which a new node sends together: the refund and the
+    second check wait while the first is under way. `calls` of the server tells what the node sent."""
 
-    def answers(number, nonce):
-        assert permits.acquire(timeout=PATIENCE)
-        return moving.answers(number, nonce)
+    def __init__(self, folder):
+        self.slot, self.folder, self.permits = MigratingSlot(10**9), folder, threading.Semaphore(0)
+        self.slot.server.answers = self.answers
 
-    def counted(act):
+    def answers(self, number, nonce):
+        assert self.permits.acquire(timeout=PATIENCE)
+        return self.slot.answers(number, nonce)
+
+    def ask(self, what, **body):
+        return self.threads.submit(self.node.http, "POST", f"/v1/{what}", body)
+
+    def check(self):
+        return self.ask("check", attributes={"user": "ann"})
+
+    def counted(self, act):
         """Returns what it does when another charge waits for the store."""
-        before = charges(node)
+        before = charges(self.node)
         done = act()
-        wait_for(lambda: charges(node) > before or moving.server.connections > connections)
+        wait_for(lambda: charges(self.node) > before or self.slot.server.connections > self.connections)
         return done
 
-    def ask(what, **body):
-        return threads.submit(node.http, "POST", f"/v1/{what}", body)
+    def statuses(self):
+        self.connections = self.slot.server.connections
+        self.permits.release(2)
+        lease = self.ask("reserve", attributes={"user": "ann"}, **{"for": 60}).result(PATIENCE).json["lease"]
+        self.slot.calls.clear()
+        self.slot.tags.clear()
+        refund = self.counted(lambda: self.ask("refund", lease=lease))  # which ends the reservation first
+        checks = [self.counted(self.check)]
+        self.counted(self.permits.release)  # and gives back when it has
+        checks.append(self.counted(self.check))
+        self.permits.release(10**4)
+        statuses = [check.result(PATIENCE).status for check in checks]
+        statuses.append(self.check().result(PATIENCE).status)
+        self.slot.left = 0
+        return [*statuses, refund.result(PATIENCE).status]
+
+    def play(self):
+        """The statuses; None: the reservation happens to be where the key is, or the node gave up its
+        connection as it had no reply within a second."""
+        options = ["--workers", 1, "--redis-deadline", "10s", "--redis", self.slot.server.cluster]
+        with self.slot.server, concurrent.futures.ThreadPoolExecutor(4) as self.threads, \
+                Daemon(self.folder, API % "strict", options) as self.node:
+            statuses = self.statuses()
+        apart = len(set(self.slot.tags[:2])) == 2
+        return statuses if apart and self.slot.server.connections == self.connections else None
+
+
+def test_other_charges_of_a_key_do_not_wait_for_a_migrating_slot(tmp_path):
+    """Although the node sent them together. Each attempt has a new node: one that has met a migrating slot
+    sends the keys of that slot one by one from then on."""
+    batches = []
 
     def attempt():
-        """A check is under way while a refund and another check come. What they were answered;
-        None: the reservation happens to be where the key is, or for want of a reply within a
-        second the connection was given up."""
-        nonlocal connections
-        connections, ann = moving.server.connections, {"user": "ann"}
-        permits.release(2)
-        lease = ask("reserve", attributes=ann, **{"for": 60}).result(PATIENCE).json["lease"]
-        moving.calls, moving.tags, moving.left = [], [], 10**9
-        refund = counted(lambda: ask("refund", lease=lease))  # which ends the reservation first
-        checks = [counted(lambda: ask("check", attributes=ann))]
-        counted(permits.release)  # and gives back when it has
-        checks.append(counted(lambda: ask("check", attributes=ann)))
-        permits.release(10**4)
-        statuses = [check.result(PATIENCE).status for check in checks]
-        statuses.append(ask("check", attributes=ann).result(PATIENCE).status)
-        moving.left = 0
-        statuses.append(refund.result(PATIENCE).status)
-        while permits.acquire(blocking=False):
-            pass
-        apart = len(set(moving.tags[:2])) == 2
-        return statuses if apart and moving.server.connections == connections else None
+        batches.append(Batch(tmp_path))
+        return batches[-1].play()
 
-    moving.server.answers = answers
-    options = ["--workers", 1, "--redis-deadline", "10s", "--redis", moving.server.cluster]
-    with moving.server, concurrent.futures.ThreadPoolExecutor(4) as threads, \
-            Daemon(tmp_path, API % "strict", options) as node:
-        assert wait_for(attempt) == [200] * 4
-    alone, together, after = moving.calls[:2], moving.calls[2], moving.calls[3:]
+    assert wait_for(attempt) == [200] * 4
+    calls = batches[-1].slot.calls
+    alone, together, after = calls[:2], calls[2], calls[3:]
     assert alone == [[b"b"]] * 2 and together == [b"b", b"b", b"f"]
     assert after.count([b"b"]) == 2 and after.count([b"b", b"f"]) == len(after) - 2
 

@@ -2,11 +2,10 @@
 """A daemon for the tests of its admin port, and what they all ask of it."""
 
 import re
-import time
 
 import pytest
 
-from daemon import PATIENCE, Daemon
+from daemon import Daemon
 
 RULES = """
 limits:
@@ -46,18 +45,9 @@ def own(tmp_path):
         yield d
 
 
-def until(found):
-    """Waits until `found()` is true, and returns it."""
-    end = time.monotonic() + PATIENCE
-    while not (result := found()):
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.01)
-    return result
-
-
 def log_line(d, event):
     """The line of that event, once it is there: a dict of its pairs."""
-    line = until(lambda: next((l for l in d.log if f" event={event} " in l), None))
+    line = d.logged(f" event={event} ")
     return {name: re.sub(r"\\(.)", r"\1", quoted) or plain
             for name, quoted, plain in re.findall(r'(\w+)=(?:"((?:[^"\\]|\\.)*)"|(\S+))', line)}
 

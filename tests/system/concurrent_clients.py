@@ -6,19 +6,6 @@ import contextlib
 import json
 import time
 
-from daemon import PATIENCE
-
-
-def wait_for(condition, what="it", seconds=PATIENCE):
-    """Polls until the condition holds; returns its value."""
-    until = time.monotonic() + seconds
-    while True:
-        value = condition()
-        if value:
-            return value
-        assert time.monotonic() < until, f"{what} did not come about in {seconds} s"
-        time.sleep(0.005)
-
 
 def command(*words):
     """A RESP command as bytes."""

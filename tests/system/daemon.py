@@ -25,6 +25,7 @@ import signal
 import socket
 import subprocess
 import threading
+import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("RATION_BUILD", ROOT / "build")).resolve()
@@ -52,6 +53,15 @@ def free_port():
         if len(CLAIMS) > 200:
             CLAIMS.popleft().close()
         return port
+
+
+def wait_for(condition, what="it", seconds=PATIENCE):
+    """Polls until the condition holds; returns its value."""
+    until = time.monotonic() + seconds
+    while not (value := condition()):
+        assert time.monotonic() < until, f"{what} did not come about in {seconds} s"
+        time.sleep(0.002)
+    return value
 
 
 class Answer:
@@ -208,6 +218,12 @@ class Daemon:
                 self.addresses = dict(re.findall(r"(http|resp|grpc|admin)=(\S+)", line))
                 self.ready.set()
         self.ready.set()
+
+    def logged(self, *texts):
+        """The first line of the log that has these texts, once it has been read: a line may come after the
+        answer that the daemon gave at the same time."""
+        return wait_for(lambda: next((line for line in self.log if all(text in line for text in texts)), None),
+                        f"{texts} in the log")
 
     def _end(self):
         self.status = self.process.wait(PATIENCE)

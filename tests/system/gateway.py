@@ -13,23 +13,12 @@ import subprocess
 import threading
 import time
 
-from daemon import BUILD, PATIENCE, ROOT, free_port
+from daemon import BUILD, PATIENCE, ROOT, free_port, wait_for
 
 # Set to a build folder: its module, which the address sanitizer watches.
 SANITIZED = os.environ.get("RATION_NGINX_SANITIZED")
 MODULE = (ROOT / SANITIZED if SANITIZED else BUILD) / "ngx_http_ration_module.so"
 NGINX = os.environ.get("RATION_NGINX", "/usr/sbin/nginx")  # another one needs a module built for it
-
-
-def wait_until(condition, what):
-    """Polls; answers what the condition does."""
-    end = time.monotonic() + PATIENCE
-    while time.monotonic() < end:
-        answer = condition()
-        if answer:
-            return answer
-        time.sleep(0.01)
-    raise AssertionError(f"never: {what}")
 
 
 def is_alive(pid):
@@ -166,9 +155,9 @@ class Gateway:
                                         env={**os.environ, **sanitizer(self.folder), **(env or {})})
         if self.settings["daemon"] == "on":
             assert self.process.wait(PATIENCE) == 0, self.process.stderr.read()
-        wait_until(self.accepts, "nginx accepts connections")
-        self.master = int(wait_until(self.pid_text, "nginx writes its pid"))
-        wait_until(lambda: "master_process off" in self.settings["top"] or self.workers(), "workers")
+        wait_for(self.accepts, "nginx accepts connections")
+        self.master = int(wait_for(self.pid_text, "nginx writes its pid"))
+        wait_for(lambda: "master_process off" in self.settings["top"] or self.workers(), "workers")
         return self
 
     def pid_text(self):
@@ -191,7 +180,7 @@ class Gateway:
         before = self.workers()
         os.kill(self.master, signal.SIGHUP)
         count = int(self.settings["workers"])
-        wait_until(lambda: len(self.workers() - before) >= count, "new workers")
+        wait_for(lambda: len(self.workers() - before) >= count, "new workers")
 
     def stop(self):
         if self.process is None:
@@ -201,7 +190,7 @@ class Gateway:
             self.process.wait(PATIENCE)
         elif self.master is not None:
             os.kill(self.master, signal.SIGTERM)
-            wait_until(lambda: not is_alive(self.master), "nginx stops")
+            wait_for(lambda: not is_alive(self.master), "nginx stops")
         self.process.stderr.close()
         self.process = self.master = None
         found = [path.read_text() for path in self.folder.glob("asan.*")]
@@ -232,7 +221,7 @@ class Gateway:
         return path.read_text() if path.exists() else ""
 
     def wait_for_log(self, text, name="access", count=1):
-        wait_until(lambda: self.log(name).count(text) >= count, f"{text!r} in {name}.log")
+        wait_for(lambda: self.log(name).count(text) >= count, f"{text!r} in {name}.log")
 
 
 def begin(g, path):
@@ -270,10 +259,10 @@ def assert_statuses_in_words_of_nginx(g, upstream):
     assert told("/trial", 3) == ["PASSED/", "DELAYED_DRY_RUN/", "REJECTED_DRY_RUN/"]
     assert told("/shadow") == ["REJECTED_DRY_RUN/"]
     with begin(g, "/hold"), begin(g, "/hold/narrow"):
-        wait_until(lambda: upstream.count("/hold") == 2, "both hold their places")
+        wait_for(lambda: upstream.count("/hold") == 2, "both hold their places")
         assert told("/hold") == ["PASSED/REJECTED"]
         with begin(g, "/hold/narrow") as third:
-            wait_until(lambda: upstream.count("/hold") == 3, "a limit in shadow mode lets it through")
+            wait_for(lambda: upstream.count("/hold") == 3, "a limit in shadow mode lets it through")
             upstream.release.set()
             assert b"x-statuses: /REJECTED_DRY_RUN\r\n" in third.recv(4096)
 

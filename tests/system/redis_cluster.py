@@ -3,9 +3,8 @@
 
 import pathlib
 
-from daemon import free_port
+from daemon import free_port, wait_for
 from redis_server import RedisServer
-from redis_node import wait_for
 
 SLOTS = 16384
 SOON_MS, HARDLY_EVER_MS = 500, 60000

@@ -81,10 +81,3 @@ def no_node_is_left():
         node = Node.started.pop()
         if node.process.poll() is None:
             node.kill()
-
-
-def wait_for(condition):
-    until = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < until
-        time.sleep(0.001)

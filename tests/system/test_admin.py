@@ -6,8 +6,8 @@ import json
 import re
 import subprocess
 
-from daemon import PATIENCE, ROOT, Daemon
-from admin_port import daemon, log_line, login, own, refused, spend, until  # noqa: F401 (fixtures)
+from admin_port import daemon, log_line, login, own, refused, spend  # noqa: F401 (fixtures)
+from daemon import PATIENCE, ROOT, Daemon, wait_for
 
 
 # --- health and status ----------------------------------------------------------------
@@ -33,9 +33,9 @@ def is_draining(d):
 def test_while_it_drains_it_is_not_ready(own):
     busy = own.socket("http") # a request on its way keeps the drain going
     busy.sendall(b"POST /v1/check HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{")
-    until(lambda: own.admin("GET", "/v1/status").json["connections"]["http"]["open"] == 1)
+    wait_for(lambda: own.admin("GET", "/v1/status").json["connections"]["http"]["open"] == 1)
     own.process.terminate()
-    until(lambda: is_draining(own))
+    wait_for(lambda: is_draining(own))
     assert own.process.poll() is None
     busy.sendall(b"}")
     assert busy.recv(4096).startswith(b"HTTP/1.1 ")

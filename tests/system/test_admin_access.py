@@ -13,9 +13,8 @@ import sys
 
 import pytest
 
-from concurrent_clients import wait_for
-from daemon import PATIENCE, Daemon, RespError
 from admin_port import RULES, daemon, log_line, refused  # noqa: F401 (fixtures)
+from daemon import PATIENCE, Daemon, RespError, wait_for
 
 @pytest.mark.parametrize("headers", [
     {"X-Forwarded-For": "192.0.2.7"}, {"Forwarded": "for=192.0.2.7"},

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
+from admin_port import pages, refused
 from daemon import Daemon
 from ration_command import run
-from admin_port import pages, refused
 
 RULES = """
 limits:

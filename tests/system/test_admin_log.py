@@ -7,8 +7,8 @@ import subprocess
 
 import pytest
 
-from daemon import RATIOND, Daemon
 from admin_port import RULES, log_line, own  # noqa: F401 (fixtures)
+from daemon import RATIOND, Daemon, wait_for
 
 SECRET = "sk_live_51H8xYz"
 CLIENT = {"api_key": SECRET, "ip": "192.0.2.7"}

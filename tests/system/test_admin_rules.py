@@ -8,8 +8,8 @@ import threading
 import pytest
 import yaml
 
-from daemon import BUILD, Daemon
 from admin_port import RULES, daemon, log_line, login, own, refused, spend  # noqa: F401 (fixtures)
+from daemon import BUILD, Daemon
 
 
 def test_rules_are_told_with_their_totals(daemon):
@@ -195,7 +195,7 @@ def test_a_reload_never_lets_the_files_in_while_an_operator_has_set_rules(tmp_pa
         for asker in askers:
             asker.join()
         assert len(allowed) > 100 and set(allowed) == {0}
-        assert any("rules.beaten" in line for line in d.log)
+        d.logged("rules.beaten")
 
 
 def test_bans_that_cannot_be_read_keep_rationd_from_starting(tmp_path):

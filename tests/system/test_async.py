@@ -16,10 +16,9 @@ import time
 
 import pytest
 
-from daemon import BUILD, PATIENCE
+from daemon import BUILD, PATIENCE, wait_for
 from redis_cluster import SLOTS, Member
 from redis_server import RedisServer
-from redis_node import wait_for
 
 ASYNC_NODE = BUILD / "tests" / "async_node"
 NODES = 4

@@ -8,8 +8,8 @@ import subprocess
 
 import pytest
 
-from concurrent_clients import check, command, read_http, wait_for
-from daemon import BUILD, PATIENCE, RATIOND, Daemon, RespError
+from concurrent_clients import check, command, read_http
+from daemon import BUILD, PATIENCE, RATIOND, Daemon, RespError, wait_for
 
 PRELOAD = BUILD / "tests/libfailing.so"
 RULES = """

@@ -6,8 +6,7 @@ import subprocess
 
 import pytest
 
-from daemon import BUILD, PATIENCE, Daemon, RespError
-from redis_node import wait_for
+from daemon import BUILD, PATIENCE, Daemon, RespError, wait_for
 from redis_server import RedisServer
 
 RULES = "limits: [{name: api, key: user, limit: 100 per 7 days}]\n"

@@ -13,11 +13,10 @@ import time
 import pytest
 
 from concurrent_clients import resp_allowed
-from daemon import Daemon, Resp, free_port
+from daemon import Daemon, Resp, free_port, wait_for
 from nodes import Nodes, metric
 from redis_cluster import RedisCluster
 from redis_server import RedisServer
-from redis_node import wait_for
 
 STARTS = 100 if os.environ.get("RATION_SOAK") else 10
 RULES = "".join(f"  - {{name: {name}, key: user, limit: 50000 per day, {more}, on_store_failure: refuse}}\n"

@@ -14,8 +14,8 @@ import time
 
 import pytest
 
-from daemon import BUILD, PATIENCE, ROOT, Daemon, free_port
 from admin_port import pages
+from daemon import BUILD, PATIENCE, ROOT, Daemon, free_port
 from redis_cluster import RedisCluster
 from redis_server import RedisServer
 

@@ -8,12 +8,11 @@ import pytest
 import redis.crc
 
 from concurrent_clients import resp_allowed
-from daemon import RespError
+from daemon import RespError, wait_for
 from forged_ticket import DUE, LEASE, PUBLISHED, TURN, Ticket, forge_refund, is_signed, key_of, secret_of
 from nodes import Nodes
 from redis_cluster import RedisCluster
 from redis_server import RedisServer
-from redis_node import wait_for
 
 LIMITS = {"bucket": "100 per day",
           "window": "{algorithm: fixed-window, limit: 100 per day}",

@@ -7,8 +7,7 @@ import time
 
 import pytest
 
-from concurrent_clients import wait_for
-from daemon import RespError
+from daemon import RespError, wait_for
 from proxies import RULES, Haproxy, Site, kind
 
 LATE = 2.5 # seconds: five times the deadline that every example sets, for a busy machine

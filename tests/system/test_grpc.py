@@ -17,7 +17,7 @@ import pytest
 
 import http2
 import rls
-from daemon import PATIENCE, Daemon
+from daemon import PATIENCE, Daemon, wait_for
 
 RULES = """
 domain: shop
@@ -56,12 +56,6 @@ def status_of(call, *args, **options):
     with pytest.raises(grpc.RpcError) as caught:
         call(*args, timeout=PATIENCE, **options)
     return caught.value.code(), caught.value.details()
-
-
-def wait_for(condition):
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline, "it never came true"
 
 
 def metric(daemon, line):

@@ -12,9 +12,9 @@ import time
 import pytest
 
 from concurrent_clients import resp_allowed
+from daemon import wait_for
 from nodes import Nodes, metric
 from redis_server import RedisServer
-from redis_node import wait_for
 
 LIMIT, DECISIONS = (60000, 100000) if os.environ.get("RATION_SOAK") else (1500, 2500)
 CLIENTS, DEPTH = 4, 8

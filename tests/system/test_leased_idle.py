@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from concurrent_clients import wait_for
+from daemon import wait_for
 from nodes import Nodes, metric
 from redis_server import RedisServer
 

@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from concurrent_clients import wait_for
+from daemon import wait_for
 from nodes import Load, Nodes, metric
 from redis_server import RedisServer
 from test_leased_idle import ALGORITHMS, AMOUNT, PATIENT, RULES, exhaust

@@ -7,6 +7,7 @@ import time
 import pytest
 
 from concurrent_clients import resp_allowed
+from daemon import wait_for
 from nodes import Nodes
 from redis_cluster import RedisCluster
 from redis_server import RedisServer

@@ -15,11 +15,11 @@ import time
 
 import pytest
 
-from daemon import BUILD, PATIENCE, Daemon
+from daemon import BUILD, PATIENCE, Daemon, wait_for
 from faults import Proxy
 from redis_cluster import RedisCluster
+from redis_node import LeasedNode as Node, no_node_is_left  # noqa: F401 (a fixture)
 from redis_server import RedisServer
-from redis_node import LeasedNode as Node, no_node_is_left, wait_for  # noqa: F401 (a fixture)
 
 DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs" / "distributed.md"
 SECOND = 10**9

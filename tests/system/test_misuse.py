@@ -64,7 +64,7 @@ def test_check_takes_what_can_be_used(value):
 
 def test_more_memory_than_the_machine_has_is_pointed_out(tmp_path):
     with Daemon(tmp_path, options=["--memory", "15000G"]) as daemon:
-        assert any("memory.large" in line for line in daemon.log)
+        daemon.logged("memory.large")
     with Daemon(tmp_path, options=["--memory", "4M"]) as daemon:
         assert not any("memory.large" in line for line in daemon.log)
 

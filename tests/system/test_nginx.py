@@ -10,12 +10,12 @@ import re
 import shutil
 import socket
 import subprocess
-import time
 
 import pytest
 
+from daemon import wait_for
 from gateway import (BUILD, BY_WORKER, MODULE, PLACES, STATUSES, THREE, assert_statuses_in_words_of_nginx,
-                     assert_workers_admit, begin, proxied, sanitizer, telling_statuses, wait_until)
+                     assert_workers_admit, begin, proxied, sanitizer, telling_statuses)
 
 pytestmark = pytest.mark.skipif(not MODULE.exists() or not shutil.which("nginx"),
                                 reason="needs nginx and the module")
@@ -421,18 +421,18 @@ def test_a_queue_is_as_long_as_the_burst_of_limit_req(gateway, server):
 def test_places_of_a_killed_worker_come_free_by_themselves(gateway, upstream):
     g = gateway(PLACES % "1s", server=proxied(upstream), killed=True)
     first = [begin(g, "/hold") for _ in range(2)]
-    wait_until(lambda: upstream.count("/hold") == 2, "both arrive")
+    wait_for(lambda: upstream.count("/hold") == 2, "both arrive")
     for worker in g.workers():
         os.kill(worker, 9)
     upstream.release.set()
     with contextlib.suppress(OSError):
-        wait_until(g.accepts, "a new worker")
+        wait_for(g.accepts, "a new worker")
 
     def freed():
         with contextlib.suppress(OSError):
             return g.ask("/hold")[0] == 200
 
-    wait_until(freed, "a place is free")
+    wait_for(freed, "a place is free")
     for s in first:
         s.close()
 
@@ -457,7 +457,7 @@ def test_a_reload_swaps_the_rules_and_keeps_what_was_spent(gateway):
         headers = g.ask()[1]
         return headers if headers["x-ratelimit-limit"] == "400" else None
 
-    told = wait_until(told_by_new_rules, "the new rules")
+    told = wait_for(told_by_new_rules, "the new rules")
     assert int(told["x-ratelimit-remaining"]) < 100, "three quarters are spent"
 
 

@@ -42,8 +42,8 @@ import threading
 import pytest
 import yaml
 
-from daemon import Daemon
-from gateway import BUILD, MODULE, PATIENCE, SANITIZED, Gateway, wait_until
+from daemon import Daemon, wait_for
+from gateway import BUILD, MODULE, PATIENCE, SANITIZED, Gateway
 from stillclock import START, StillClock
 from test_contract import scenarios, text_of
 
@@ -209,7 +209,7 @@ class Request:
         self.connection = play.gateway.connection()
         self.connection.request("GET", self.path, headers={
             "host": HOST, **{header_of(n): text_of(v) for n, v in asked.items()}})
-        wait_until(self.is_decided, f"{asked} is decided")
+        wait_for(self.is_decided, f"{asked} is decided")
 
     def is_decided(self):
         if self.answered(0.002):

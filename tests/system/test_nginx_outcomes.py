@@ -8,8 +8,8 @@ import subprocess
 
 import pytest
 
-from daemon import ROOT
-from gateway import MODULE, LoopingClients, proxied, wait_until, wrk
+from daemon import ROOT, wait_for
+from gateway import MODULE, LoopingClients, proxied, wrk
 
 pytestmark = pytest.mark.skipif(not MODULE.exists() or not shutil.which("nginx"),
                                 reason="needs nginx and the module")
@@ -28,12 +28,12 @@ def test_failures_are_charged_and_successes_are_not(gateway, upstream):
     assert g.statuses(5, "/status/200") == [200] * 5
     assert left(g) == 3
     g.ask("/status/401")
-    wait_until(lambda: left(g) == 2, "the failure is charged")
+    wait_for(lambda: left(g) == 2, "the failure is charged")
     assert g.statuses(5, "/status/404") == [404] * 5
     assert left(g) == 2
     g.ask("/status/403")
     g.ask("/status/401")
-    wait_until(lambda: g.ask("/status/200")[0] == 429, "the third failure is charged")
+    wait_for(lambda: g.ask("/status/200")[0] == 429, "the third failure is charged")
     assert upstream.count("/status/401") == 2
 
 
@@ -43,7 +43,7 @@ def test_refusals_and_what_is_not_limited_are_not_charged(gateway, upstream):
                 " location /free/ { ration off; return 401; }")
     g.statuses(3, "/status/401")
     assert g.statuses(4, "/free/") == [401] * 4
-    wait_until(lambda: "retry-after" in g.ask("/status/200")[1], "the failures are charged")
+    wait_for(lambda: "retry-after" in g.ask("/status/200")[1], "the failures are charged")
     retry = int(g.ask("/status/200")[1]["retry-after"])
     assert g.statuses(5, "/status/200") == [401] * 5
     assert int(g.ask("/status/200")[1]["retry-after"]) <= retry
@@ -81,7 +81,7 @@ def test_a_client_that_goes_away_is_status_499(gateway, upstream):
     for turn in range(2):
         with socket.create_connection(("127.0.0.1", g.port), 30) as s:
             s.sendall(b"GET /hold HTTP/1.1\r\nhost: x\r\n\r\n")
-            wait_until(lambda: upstream.count("/hold") == turn + 1, "it arrives")
+            wait_for(lambda: upstream.count("/hold") == turn + 1, "it arrives")
         g.wait_for_log("499 /hold", count=turn + 1)
     assert g.ask()[0] == 429
 
@@ -90,7 +90,7 @@ def test_who_leaves_while_the_page_for_a_failure_is_made_has_failed(gateway, ups
     g = gateway(FAILURES % "", server=proxied(upstream, "proxy_intercept_errors on; error_page 401 /hold;"))
     with socket.create_connection(("127.0.0.1", g.port), 30) as s:
         s.sendall(b"GET /status/401 HTTP/1.1\r\nhost: x\r\n\r\n")
-        wait_until(lambda: upstream.count("/hold"), "the page is asked for")
+        wait_for(lambda: upstream.count("/hold"), "the page is asked for")
     g.wait_for_log("401 /status/401")
     assert left(g) == 2
 
@@ -123,7 +123,7 @@ def test_other_limits_are_charged_on_arrival_and_all_or_none(gateway, upstream):
                 "  - {name: failures, key: ip, limit: 2 per 7 days, algorithm: fixed-window, "
                 "charge_on: status 401}\n", server=proxied(upstream))
     assert g.statuses(2, "/status/401") == [401] * 2
-    wait_until(lambda: g.ask("/status/200")[0] == 429, "both failures are charged")
+    wait_for(lambda: g.ask("/status/200")[0] == 429, "both failures are charged")
     body = g.ask("/status/200")[2]
     assert b'"rule":"failures"' in body
     # Between the second failure and the first refusal others may have got through.
@@ -155,7 +155,7 @@ def login(upstream):
 def test_requests_under_way_together_all_pass_and_the_next_does_not(decided, upstream):
     g = decided(FAILURES % "", server=login(upstream))
     together = [log_in(g) for _ in range(6)]
-    wait_until(lambda: upstream.count("/hold") == 6, "all are let in")
+    wait_for(lambda: upstream.count("/hold") == 6, "all are let in")
     upstream.release.set()
     assert statuses_of(together) == [401] * 6
     assert statuses_of([log_in(g)]) == [429]
@@ -174,14 +174,14 @@ def test_a_concurrency_limit_beside_it_bounds_how_many_can_fail(decided, upstrea
     for _ in range(2):
         upstream.release.clear()
         together = [log_in(g) for _ in range(2)]
-        wait_until(lambda: upstream.count("/hold") == failed + 2, "two are let in")
+        wait_for(lambda: upstream.count("/hold") == failed + 2, "two are let in")
         assert statuses_of([log_in(g) for _ in range(4)]) == [429] * 4
         upstream.release.set()
         assert statuses_of(together) == [401] * 2
         failed += 2
     upstream.release.clear()
     last = [log_in(g) for _ in range(2)]  # there is room for one: both are let in
-    wait_until(lambda: upstream.count("/hold") == 6, "two are let in")
+    wait_for(lambda: upstream.count("/hold") == 6, "two are let in")
     upstream.release.set()
     assert statuses_of(last) == [401] * 2
     assert statuses_of([log_in(g) for _ in range(4)]) == [429] * 4
@@ -192,7 +192,7 @@ def test_a_crowd_of_guessers_fails_no_more_often_than_the_documentation_says(dec
     upstream.release.set()
     g = decided(recipe("Failed logins, many at once"), server=login(upstream), workers=2)
     with LoopingClients(g, size=8, path="/login?account=ada", method="POST") as clients:
-        wait_until(lambda: 'refused by "guesses"' in g.log("error") and len(clients.answers) > 200,
+        wait_for(lambda: 'refused by "guesses"' in g.log("error") and len(clients.answers) > 200,
                    "the limit is reached")
     assert not clients.lost and set(clients.answers) == {401, 429}
     assert 5 <= upstream.count("/hold") <= 6
@@ -201,7 +201,7 @@ def test_a_crowd_of_guessers_fails_no_more_often_than_the_documentation_says(dec
 def test_in_shadow_mode_outcomes_are_charged_and_nobody_is_refused(gateway, upstream):
     g = gateway(FAILURES % "", server=proxied(upstream).replace("ration on", "ration shadow"))
     assert g.statuses(6, "/status/401") == [401] * 6
-    wait_until(lambda: g.ask("/status/200")[0] == 200 and "verdict=shadow" in g.log(), "it would refuse")
+    wait_for(lambda: g.ask("/status/200")[0] == 200 and "verdict=shadow" in g.log(), "it would refuse")
 
 
 def test_all_workers_charge_the_same_and_no_failure_is_lost(gateway, upstream):
@@ -212,5 +212,5 @@ def test_all_workers_charge_the_same_and_no_failure_is_lost(gateway, upstream):
     failed = 0
     while failed <= 1000:
         failed += wrk(g, "/no")[1]
-    wait_until(lambda: left(g, "/") == 100000 - g.log().count("403 /no"), "all are charged")
+    wait_for(lambda: left(g, "/") == 100000 - g.log().count("403 /no"), "all are charged")
     assert g.log().count("403 /no") >= failed

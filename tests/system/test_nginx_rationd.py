@@ -8,9 +8,10 @@ import shutil
 
 import pytest
 
+from daemon import wait_for
+from gateway import (MODULE, PLACES, STATUSES, assert_statuses_in_words_of_nginx, begin, proxied,
+                     telling_statuses)
 from nginx_rationd import OURS, PATIENT, UP, answers
-from gateway import (MODULE, PLACES, STATUSES, assert_statuses_in_words_of_nginx, begin, proxied, telling_statuses,
-                     wait_until)
 from redis_server import RedisServer
 
 pytestmark = pytest.mark.skipif(not MODULE.exists() or not shutil.which("nginx"),
@@ -105,7 +106,7 @@ def test_headers_and_bodies_are_those_of_a_gateway_that_decides_itself(asking, r
                 assert told(path, accept=accept) == told(f"/zone/?as={path}", accept=accept), path
     assert "x-ratelimit-retryafter" in told("/partner")[3]
     assert "x-ratelimit-retryafter" in told("/zone/?as=/partner")[3]
-    wait_until(lambda: g.log("source").count("source=rationd") == g.log("source").count("source=zone"),
+    wait_for(lambda: g.log("source").count("source=rationd") == g.log("source").count("source=zone"),
                "either has decided as often")
 
 
@@ -195,11 +196,11 @@ def test_who_leaves_before_it_is_told_to_queue_makes_room(asking, rationd):
     assert g.ask()[0] == 200
     d.freeze()
     with begin(g, "/line"):
-        wait_until(lambda: d.waiting()[0] > 0, "it is asked about")
+        wait_for(lambda: d.waiting()[0] > 0, "it is asked about")
     g.wait_for_log("499 /line", "source")
     d.thaw()
     with d.resp() as redis:
-        wait_until(lambda: left(redis) == 1, "the queue is empty")
+        wait_for(lambda: left(redis) == 1, "the queue is empty")
 
 
 def test_a_turn_that_was_given_too_late_stays_taken(asking, rationd):
@@ -211,7 +212,7 @@ def test_a_turn_that_was_given_too_late_stays_taken(asking, rationd):
     assert g.ask("/late")[0] == 200
     d.thaw()
     with d.resp() as redis:
-        wait_until(lambda: left(redis) == 1, "it was charged")
+        wait_for(lambda: left(redis) == 1, "it was charged")
     g.wait_for_log("200 /late verdict=allowed rule=- source=zone", "source")
     with begin(g, "/next"):
         g.wait_for_log("delayed by", "error")
@@ -265,7 +266,7 @@ def test_a_place_that_was_given_too_late_is_given_back(asking, rationd, upstream
     assert g.statuses(2, "/hold") == [200] * 2  # by our own rules
     d.thaw()
     with d.resp() as redis:
-        wait_until(lambda: left(redis, "/hold") == 2, "no place is taken")
+        wait_for(lambda: left(redis, "/hold") == 2, "no place is taken")
     assert "source=rationd" not in g.log("source")
 
 
@@ -274,7 +275,7 @@ def test_a_place_that_ends_while_rationd_restarts_is_released_afterwards(asking,
     d = rationd(PLACES % "600s", state=tmp_path / "rationd-state")
     g = answers(asking(d.address, server=proxied(upstream)))
     with begin(g, "/hold") as s:
-        wait_until(lambda: upstream.count("/hold") == 1, "it arrives")
+        wait_for(lambda: upstream.count("/hold") == 1, "it arrives")
         d.kill()
         g.wait_for_log("until it answers again", "error")
         upstream.release.set()
@@ -283,7 +284,7 @@ def test_a_place_that_ends_while_rationd_restarts_is_released_afterwards(asking,
     d.start()
     g.wait_for_log(UP, "error", 2)
     with d.resp() as redis:
-        wait_until(lambda: left(redis, "/hold") == 2, "its place is free")
+        wait_for(lambda: left(redis, "/hold") == 2, "its place is free")
 
 
 def test_what_is_charged_by_outcome_is_charged_in_rationd(asking, rationd):

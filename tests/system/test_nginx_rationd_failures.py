@@ -16,11 +16,10 @@ import time
 import pytest
 
 import http2
-from nginx_rationd import OURS, PATIENT, THEIRS, UP, answers
-from daemon import PATIENCE, Daemon
+from daemon import PATIENCE, Daemon, wait_for
 from faults import Proxy
-from gateway import (BY_WORKER, MODULE, PLACES, SANITIZED, LoopingClients, assert_workers_admit, begin, proxied,
-                     wait_until)
+from gateway import BY_WORKER, MODULE, PLACES, SANITIZED, LoopingClients, assert_workers_admit, begin, proxied
+from nginx_rationd import OURS, PATIENT, THEIRS, UP, answers
 from redis_server import RedisServer
 
 pytestmark = pytest.mark.skipif(not MODULE.exists() or not shutil.which("nginx"),
@@ -158,14 +157,14 @@ def test_a_command_is_never_sent_twice(asking, fake):
     server = fake(lambda data: None if b"RATION" in data else b"")
     g = answers(asking(server.address))
     assert [g.ask(f"/{i}")[0] for i in range(1)] == [200]
-    wait_until(lambda: server.connections >= 2, "it is connected to again")
+    wait_for(lambda: server.connections >= 2, "it is connected to again")
     assert b"".join(server.seen).count(b"RATION.CHECK") == 1
 
 
 def test_attempts_are_made_one_at_a_time(asking, fake):
     server = fake(lambda _: None, pings=False)
     asking(server.address)
-    wait_until(lambda: server.connections >= 4, "four attempts")
+    wait_for(lambda: server.connections >= 4, "four attempts")
     assert server.most_at_once == 1
 
 
@@ -193,7 +192,7 @@ def test_questions_of_one_round_go_out_together(asking, fake):
     g = answers(asking(server.address, listen="http2"))
     process = subprocess.Popen(["h2load", "-n", "40", "-c", "1", "-m", "40",
                                 f"http://127.0.0.1:{g.port}/"], stdout=subprocess.PIPE, text=True)
-    wait_until(lambda: b"".join(server.seen).count(b"RATION.CHECK") >= 1, "the first question")
+    wait_for(lambda: b"".join(server.seen).count(b"RATION.CHECK") >= 1, "the first question")
     gate.set()
     assert "40 done, 2 succeeded" in process.communicate(timeout=60)[0]
     assert server.connections == 1
@@ -225,13 +224,13 @@ def test_a_stream_that_is_reset_before_the_answer_leaves_nothing_behind(asking, 
 def test_several_connections_are_one_server_to_the_log(asking, rationd):
     d = rationd()
     g = answers(asking(d.address, parameters=PATIENT + " connections=8"))
-    wait_until(lambda: connections(d) == 8, "eight connections")
+    wait_for(lambda: connections(d) == 8, "eight connections")
     assert g.statuses(6) == [200] * 5 + [429]
     d.kill()
     g.wait_for_log("until it answers again", "error")
     assert g.statuses(3) == [200] * 2 + [429]
     d.start()
-    wait_until(lambda: connections(d) == 8, "eight connections again")
+    wait_for(lambda: connections(d) == 8, "eight connections again")
     assert g.log("error").count(UP) == 2 and g.log("error").count("until it answers again") == 1
 
 
@@ -251,12 +250,12 @@ def test_a_slow_question_holds_up_only_its_own_connection(asking, fake):
 
     server = fake(answer)
     g = answers(asking(server.address, "limits: []\n", parameters=PATIENT + " connections=2"))
-    wait_until(lambda: b"".join(server.seen).count(b"PING") == 2, "both are greeted")
+    wait_for(lambda: b"".join(server.seen).count(b"PING") == 2, "both are greeted")
     gates[b"/fast"] = threading.Event()
     gates[b"/fast"].set()
     assert g.ask("/fast")[0] == 200
     with begin(g, "/slow") as slow:
-        wait_until(lambda: b"/slow" in gates, "it is asked")
+        wait_for(lambda: b"/slow" in gates, "it is asked")
         assert g.ask("/fast")[0] == 200
         assert "/slow" not in g.log("source")
         gates[b"/slow"].set()
@@ -290,7 +289,7 @@ def test_two_rationd_that_share_a_redis_admit_the_limit_and_not_one_more(asking,
                                        connections=8; empty_gif; }}""")
         g.wait_for_log(UP, "error", 2)
         with LoopingClients(g), LoopingClients(g, path="/other"):
-            wait_until(lambda: g.log("source").count("verdict=refused") > 50, "the limit is reached")
+            wait_for(lambda: g.log("source").count("verdict=refused") > 50, "the limit is reached")
         g.stop()
     log = g.log("source")
     assert log.count("verdict=allowed") == 500 and "source=zone" not in log
@@ -309,7 +308,7 @@ def test_requests_wait_for_redis_at_the_same_time_over_one_connection(asking, tm
         g = answers(asking(node.addresses["resp"], "limits: []\n", parameters=PATIENT))
         with proxy.replies_held():
             waiting = [stack.enter_context(begin(g, f"/{kind}")) for kind in kinds]
-            wait_until(lambda: server.states() == len(kinds), "all of them are asked")
+            wait_for(lambda: server.states() == len(kinds), "all of them are asked")
             assert "verdict=" not in g.log("source")
         assert all(request.recv(100).startswith(b"HTTP/1.1 200") for request in waiting)
         assert connections(node) == 1
@@ -324,11 +323,11 @@ def test_rationd_restarts_under_load_and_every_request_is_answered(asking, ratio
     with LoopingClients(g) as clients:
         for turn in range(1, 4):
             seen = len(clients.answers)
-            wait_until(lambda: len(clients.answers) > seen + 100, "it goes on")
+            wait_for(lambda: len(clients.answers) > seen + 100, "it goes on")
             d.kill()
             g.wait_for_log("until it answers again", "error", 2 * turn)  # both workers
             seen = len(clients.answers)
-            wait_until(lambda: len(clients.answers) > seen + 100, "it goes on without")
+            wait_for(lambda: len(clients.answers) > seen + 100, "it goes on without")
             d.start()
             g.wait_for_log(UP, "error", 2 * (turn + 1))
     assert not clients.lost and set(clients.answers) <= {200, 429}
@@ -347,9 +346,9 @@ def test_a_frozen_rationd_under_load_delays_and_loses_nobody(asking, rationd):
 
         for _ in range(3):
             d.freeze()
-            wait_until(lambda: ask_it() == 0, "it is noticed")
+            wait_for(lambda: ask_it() == 0, "it is noticed")
             d.thaw()
-            wait_until(lambda: ask_it() == 2, "it is back")
+            wait_for(lambda: ask_it() == 2, "it is back")
     assert not clients.lost and set(clients.answers) == {200}
 
 

@@ -11,9 +11,9 @@ import threading
 
 import pytest
 
+from daemon import PATIENCE, ROOT, free_port, wait_for
+from gateway import GIF, MODULE, SANITIZED, begin, proxied
 from nginx_rationd import OURS, PATIENT, THEIRS, UP, answers
-from daemon import PATIENCE, ROOT, free_port
-from gateway import GIF, MODULE, SANITIZED, begin, proxied, wait_until
 from test_tls import Authority, has_tls
 
 pytestmark = pytest.mark.skipif(not MODULE.exists() or not shutil.which("nginx"),
@@ -59,7 +59,7 @@ def test_a_password_that_is_refused_is_told_once_and_leaves_it_to_the_rules(aski
     g = asking(d.address, parameters=f"{PATIENT} {password(tmp_path)}", log_level="error")
     g.wait_for_log("refuses the password of password_file=; until it answers again", "error")
     by_ourselves(g)
-    wait_until(lambda: accepted(d) >= 3, "it is tried again")
+    wait_for(lambda: accepted(d) >= 3, "it is tried again")
     assert g.log("error").count("rationd at") == 1 and SECRET not in g.log("error")
 
 
@@ -89,7 +89,7 @@ def test_a_new_password_is_read_at_a_reload(asking, rationd, tmp_path):
     password(tmp_path)
     g.reload()
     g.wait_for_log(UP, "error")
-    wait_until(lambda: g.ask("/new") and "/new verdict=allowed rule=api source=rationd" in g.log("source"),
+    wait_for(lambda: g.ask("/new") and "/new verdict=allowed rule=api source=rationd" in g.log("source"),
                "new workers ask")
 
 
@@ -277,7 +277,7 @@ def test_nothing_is_said_to_a_server_that_is_not_trusted(asking, authority, stra
         port = listener.getsockname()[1]
         g = asking(f"tls://127.0.0.1:{port}", parameters=trust(authority, password(tmp_path)))
         by_ourselves(g)
-        wait_until(lambda: len(connections) >= 2, "it is tried twice")
+        wait_for(lambda: len(connections) >= 2, "it is tried twice")
     assert heard == []
 
 
@@ -353,7 +353,7 @@ def test_a_rationd_that_is_frozen_and_thawed_under_tls(asking, secured, authorit
     g.wait_for_log("does not answer in time; until it answers again", "error")
     d.thaw()
     g.wait_for_log(UP, "error", 2)
-    wait_until(lambda: g.ask("/back") and "/back verdict=allowed rule=api source=rationd" in g.log("source"),
+    wait_for(lambda: g.ask("/back") and "/back verdict=allowed rule=api source=rationd" in g.log("source"),
                "it decides again")
 
 
@@ -366,7 +366,7 @@ def test_large_questions_in_great_number_arrive_whole(asking, secured, authority
                        parameters=trust(authority)))
     d.freeze()
     waiting = [begin_large(g, i) for i in range(60)]
-    wait_until(lambda: d.waiting()[1] > 0, "the socket is full")
+    wait_for(lambda: d.waiting()[1] > 0, "the socket is full")
     waiting += [begin_large(g, i) for i in range(20)]
     d.thaw()
     for s in waiting:
@@ -390,7 +390,7 @@ def test_reloads_leave_no_connection_open(asking, secured, authority):
         g.wait_for_log(UP, "error", turn + 2)
         assert g.ask()[0] == 200
     text = 'connections{listener="resp"} '
-    wait_until(lambda: d.admin("GET", "/metrics").text.split(text)[1].split()[0] == "3", "three are open")
+    wait_for(lambda: d.admin("GET", "/metrics").text.split(text)[1].split()[0] == "3", "three are open")
     assert "open socket" not in g.log("error")
 
 

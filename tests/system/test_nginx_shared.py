@@ -6,8 +6,8 @@ import shutil
 
 import pytest
 
-from daemon import Daemon
-from gateway import MODULE, SANITIZED, proxied, wait_until
+from daemon import Daemon, wait_for
+from gateway import MODULE, SANITIZED, proxied
 
 pytestmark = pytest.mark.skipif(SANITIZED is not None or not MODULE.exists() or not shutil.which("nginx"),
                                 reason="needs nginx and the module")
@@ -52,31 +52,31 @@ def test_a_ban_is_in_force_in_nginx_until_it_is_lifted(pair):
     g, daemon = pair
     assert g.ask()[0] == 200
     put(daemon, "bans", {"attributes": {"ip": "127.0.0.1"}, "reason": "scraping"})
-    wait_until(lambda: all(b'"error":"banned"' in g.ask()[2] for _ in range(10)), "nginx knows")
+    wait_for(lambda: all(b'"error":"banned"' in g.ask()[2] for _ in range(10)), "nginx knows")
     status, _, body = g.ask()
     assert status == 429 and b"scraping" in body
     delete(daemon, "bans", {"attributes": {"ip": "127.0.0.1"}})
-    wait_until(lambda: not any(b"banned" in g.ask()[2] for _ in range(10)), "it is lifted")
+    wait_for(lambda: not any(b"banned" in g.ask()[2] for _ in range(10)), "it is lifted")
 
 
 def test_a_ban_may_look_at_what_no_rule_does(pair):
     g, daemon = pair
     client = {"attributes": {"header.x-token": "stolen", "method": "GET"}}
     put(daemon, "bans", client)
-    wait_until(lambda: b"banned" in g.ask(x_token="stolen")[2], "nginx knows")
+    wait_for(lambda: b"banned" in g.ask(x_token="stolen")[2], "nginx knows")
     assert b"banned" not in g.ask(x_token="mine")[2]
     delete(daemon, "bans", client)
-    wait_until(lambda: b"banned" not in g.ask(x_token="stolen")[2], "it is lifted")
+    wait_for(lambda: b"banned" not in g.ask(x_token="stolen")[2], "it is lifted")
 
 
 def test_an_override_is_in_force_in_nginx_until_it_is_deleted(pair):
     g, daemon = pair
     client = {"rule": "api", "attributes": {"ip": "127.0.0.1"}}
     put(daemon, "overrides", {**client, "limit": "1000 per 7 days"})
-    wait_until(lambda: all(g.ask()[1]["x-ratelimit-limit"] == "1000" for _ in range(10)), "nginx knows")
+    wait_for(lambda: all(g.ask()[1]["x-ratelimit-limit"] == "1000" for _ in range(10)), "nginx knows")
     assert g.statuses(10) == [200] * 10
     delete(daemon, "overrides", client)
-    wait_until(lambda: set(g.statuses(10)) == {429}, "the rule's own limit")
+    wait_for(lambda: set(g.statuses(10)) == {429}, "the rule's own limit")
 
 
 def test_a_client_can_be_reset(pair):
@@ -95,4 +95,4 @@ def test_an_outcome_that_the_daemon_is_told_counts_in_nginx(pair):
         daemon.http("POST", "/v1/charge", {"charge": charge, "status": status})
     daemon.admin("POST", "/v1/state/reset", {"rule": "api", "attributes": {"ip": "127.0.0.1"}})
     assert g.ask("/status/401")[0] == 401
-    wait_until(lambda: b"guesses" in g.ask("/status/200")[2], "three guesses")
+    wait_for(lambda: b"guesses" in g.ask("/status/200")[2], "three guesses")

@@ -8,7 +8,8 @@ import signal
 
 import pytest
 
-from gateway import MODULE, LoopingClients, is_alive, wait_until
+from daemon import wait_for
+from gateway import MODULE, LoopingClients, is_alive
 
 pytestmark = pytest.mark.skipif(not MODULE.exists() or not shutil.which("nginx"),
                                 reason="needs nginx and the module")
@@ -21,12 +22,12 @@ def upgrade(g):
     """A new binary takes over from the old one, as nginx's documentation has it."""
     old = g.master
     os.kill(old, signal.SIGUSR2)
-    wait_until((g.folder / "nginx.pid.oldbin").exists, "a new master")
-    wait_until(lambda: g.pid_text() not in ("", str(old)), "its pid")
+    wait_for((g.folder / "nginx.pid.oldbin").exists, "a new master")
+    wait_for(lambda: g.pid_text() not in ("", str(old)), "its pid")
     g.master = int(g.pid_text())
-    wait_until(g.workers, "its workers")
+    wait_for(g.workers, "its workers")
     os.kill(old, signal.SIGQUIT)
-    wait_until(lambda: not is_alive(old), "the old master ends")
+    wait_for(lambda: not is_alive(old), "the old master ends")
 
 
 def test_reloads_and_upgrades_under_load_lose_no_request_and_no_counter(gateway):
@@ -51,7 +52,7 @@ def test_reloads_under_load_lose_no_outcome(gateway):
         g.reload()
     clients.end()
     assert not clients.lost and set(clients.answers) == {403}
-    wait_until(lambda: int(g.ask()[1]["x-ratelimit-remaining"]) == 1_000_000 - len(clients.answers),
+    wait_for(lambda: int(g.ask()[1]["x-ratelimit-remaining"]) == 1_000_000 - len(clients.answers),
                "every outcome is charged")
 
 
@@ -64,8 +65,8 @@ def test_a_killed_worker_leaves_the_counters_as_they_are(gateway, algorithm):
     for _ in range(kills):
         before = g.workers()
         os.kill(min(before), signal.SIGKILL)
-        wait_until(lambda: len(g.workers() - before) >= 1, "a new worker")
-    wait_until(lambda: clients.answers.count(429) > 0, "the limit is reached")
+        wait_for(lambda: len(g.workers() - before) >= 1, "a new worker")
+    wait_for(lambda: clients.answers.count(429) > 0, "the limit is reached")
     clients.end()
     # What was charged for answers that never came is lost: at most one per client and kill.
     assert 2000 - 4 * kills <= clients.answers.count(200) <= 2000

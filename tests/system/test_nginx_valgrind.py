@@ -12,7 +12,8 @@ import time
 
 import pytest
 
-from gateway import MODULE, SANITIZED, is_alive, proxied, wait_until
+from daemon import wait_for
+from gateway import MODULE, SANITIZED, is_alive, proxied
 
 pytestmark = pytest.mark.skipif(
     SANITIZED is not None or not MODULE.exists() or not shutil.which("nginx")
@@ -37,7 +38,7 @@ def leave(g, path, arrives):
     left = g.log().count(f"499 {path}")
     with socket.create_connection(("127.0.0.1", g.port), 30) as s:
         s.sendall(f"GET {path} HTTP/1.1\r\nhost: x\r\n\r\n".encode())
-        wait_until(arrives, f"{path} arrives")
+        wait_for(arrives, f"{path} arrives")
     g.wait_for_log(f"499 {path}", count=left + 1)
 
 
@@ -78,7 +79,7 @@ def test_valgrind_finds_nothing_wrong(gateway, upstream, top):
     processes = {g.process.pid} | (g.workers() if not top else set())
     g.process.send_signal(signal.SIGQUIT)  # a clean end
     assert g.process.wait(60) == 0
-    wait_until(lambda: not any(is_alive(pid) for pid in processes), "all processes end")
+    wait_for(lambda: not any(is_alive(pid) for pid in processes), "all processes end")
     logs = list(g.folder.glob("valgrind.*"))
     assert len(logs) >= (1 if top else 3)
     assert "".join(log.read_text() for log in logs) == ""

@@ -11,8 +11,8 @@ import time
 import pytest
 
 import http2
-from daemon import PATIENCE
-from gateway import MODULE, PLACES, begin, proxied, wait_until
+from daemon import PATIENCE, wait_for
+from gateway import MODULE, PLACES, begin, proxied
 
 pytestmark = pytest.mark.skipif(not MODULE.exists() or not shutil.which("nginx"),
                                 reason="needs nginx and the module")
@@ -116,7 +116,7 @@ def test_who_has_waited_and_leaves_later_is_charged(decided, upstream):
                 "throttle: {from: 0%, max_delay: 50ms}}\n", server=proxied(upstream))
     for turn in range(2):
         with begin(g, "/hold"):
-            wait_until(lambda: upstream.count("/hold") == turn + 1, "its turn comes")
+            wait_for(lambda: upstream.count("/hold") == turn + 1, "its turn comes")
         g.wait_for_log("499 /hold", count=turn + 1)
     assert g.ask()[0] == 429
 
@@ -148,19 +148,19 @@ def test_a_waiting_request_is_served_by_its_worker_after_a_reload(decided):
 def test_places_are_free_when_requests_end(decided, upstream):
     g = decided(PLACES % "60s", server=proxied(upstream), workers=2)
     first = [begin(g, "/hold") for _ in range(2)]
-    wait_until(lambda: upstream.count("/hold") == 2, "both arrive")
+    wait_for(lambda: upstream.count("/hold") == 2, "both arrive")
     assert g.ask("/hold")[0] == 429
     upstream.release.set()
     for s in first:
         assert s.recv(100).startswith(b"HTTP/1.1 200")
         s.close()
-    wait_until(lambda: g.ask("/hold")[0] == 200, "a place is free")
+    wait_for(lambda: g.ask("/hold")[0] == 200, "a place is free")
 
 
 def test_places_are_free_when_clients_go_away(decided, upstream):
     g = decided(PLACES % "600s", server=proxied(upstream))
     first = [begin(g, "/hold") for _ in range(2)]
-    wait_until(lambda: upstream.count("/hold") == 2, "both arrive")
+    wait_for(lambda: upstream.count("/hold") == 2, "both arrive")
     assert g.ask("/hold")[0] == 429
     for s in first:
         s.close()
@@ -177,7 +177,7 @@ def test_places_are_free_when_the_upstream_fails(decided):
 def test_a_place_is_kept_longer_than_its_lease_while_the_request_lasts(decided, upstream):
     g = decided(PLACES % "1s", server=proxied(upstream))
     first = [begin(g, "/hold") for _ in range(2)]
-    wait_until(lambda: upstream.count("/hold") == 2, "both arrive")
+    wait_for(lambda: upstream.count("/hold") == 2, "both arrive")
     until = time.monotonic() + 2.5
     while time.monotonic() < until:
         assert g.ask("/hold")[0] == 429

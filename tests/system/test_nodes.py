@@ -9,7 +9,7 @@ import time
 import pytest
 
 from admissions import most_beyond_rate, most_in_window, most_within
-from concurrent_clients import wait_for
+from daemon import wait_for
 from faults import Proxy, StepClock
 from nodes import Load, Nodes
 from redis_server import RedisServer

@@ -7,9 +7,8 @@ import contextlib
 
 import pytest
 
-from daemon import Daemon
+from daemon import Daemon, wait_for
 from redis_server import RedisServer
-from redis_node import wait_for
 from stillclock import StillClock
 
 RULES = """

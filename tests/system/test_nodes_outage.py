@@ -13,7 +13,8 @@ import time
 import pytest
 
 from admissions import most_beyond_rate
-from concurrent_clients import pair, wait_for
+from concurrent_clients import pair
+from daemon import wait_for
 from faults import StepClock
 from nodes import Load, Nodes
 from redis_server import RedisServer

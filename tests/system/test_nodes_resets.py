@@ -7,9 +7,8 @@ import re
 
 import pytest
 
-from daemon import Daemon
+from daemon import Daemon, wait_for
 from redis_cluster import RedisCluster
-from redis_node import wait_for
 from test_nodes_guards import alone, nodes
 
 RULES = """

@@ -17,8 +17,8 @@ import time
 
 import pytest
 
-from concurrent_clients import check, command, rss, wait_for
-from daemon import PATIENCE, Daemon
+from concurrent_clients import check, command, rss
+from daemon import PATIENCE, Daemon, wait_for
 from http2 import CALL, DATA, END_HEADERS, HEADERS, PREFACE, SETTINGS, block, frame
 from test_hostile import HEALTH, MIB, ROOM, metric
 from test_tls import authority, options, pair, trusting  # noqa: F401 (fixtures)
@@ -196,7 +196,7 @@ def test_unfinished_input_has_one_budget(tmp_path, flood):
         assert most - before < 40 * MIB * ROOM
         wait_for(lambda: metric(daemon, "ration_connections_swamped_total", f'listener="{port}"') > 0,
                  "messages that are cut")
-        assert any("conn.swamped" in line and "input_memory" in line for line in daemon.log)
+        daemon.logged("conn.swamped", "input_memory")
 
 
 if __name__ == "__main__":

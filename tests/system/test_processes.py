@@ -18,7 +18,7 @@ import time
 
 import pytest
 
-from daemon import PATIENCE
+from daemon import PATIENCE, wait_for
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAMS = pathlib.Path(os.environ.get("RATION_BUILD", ROOT / "build")).resolve() / "tests"

@@ -8,8 +8,8 @@ import threading
 
 import pytest
 
-from concurrent_clients import check, read_http, wait_for
-from daemon import PATIENCE, Daemon
+from concurrent_clients import check, read_http
+from daemon import PATIENCE, Daemon, wait_for
 from fake_redis import NAMES, REFUSING, TRYAGAIN, FakeRedis, admission
 from redis_node import LeasedNode, Node, no_node_is_left  # noqa: F401 (a fixture)
 

@@ -8,9 +8,10 @@ import threading
 
 import pytest
 
+from daemon import wait_for
 from redis_cluster import RedisCluster
+from redis_node import Node, no_node_is_left  # noqa: F401 (a fixture)
 from test_redis_store import DOCS
-from redis_node import Node, no_node_is_left, wait_for  # noqa: F401 (a fixture)
 
 PLENTY, ENDLESS = "1000000 per 24h", 10**9
 PATIENT = 50  # ms: on a busy machine, breakers then open for the servers that tests stop

@@ -2,10 +2,9 @@
 """rationd with its limits in Redis: what it answers when nodes disagree, and while a
 cluster loses a master."""
 
-from daemon import Daemon
+from daemon import Daemon, wait_for
 from redis_cluster import RedisCluster
 from redis_server import RedisServer
-from redis_node import wait_for
 
 RULES = "limits: [{name: api, key: api_key, limit: 1000 per day, on_store_failure: %s}]\n"
 
@@ -39,7 +38,7 @@ def test_a_node_with_another_secret_counts_nothing_until_it_agrees(tmp_path):
             wait_for(lambda: is_up(one) and is_up(same))
             assert [check(d)["limits"][0]["remaining"] for d in (one, same)] == [999, 998]
             with node(tmp_path, "two", url, policy="refuse", env=env("b")) as two:
-                wait_for(lambda: any("redis.refused" in line for line in two.log))
+                two.logged("redis.refused")
                 assert not is_up(two) and not check(two)["allowed"]
             assert check(one)["limits"][0]["remaining"] == 997
             assert not any(b"secret" in key and key != b"ration:secret" for key in server.client().keys())

@@ -8,8 +8,7 @@ import time
 
 import pytest
 
-from concurrent_clients import wait_for
-from daemon import free_port
+from daemon import free_port, wait_for
 from nodes import Load, Nodes
 from redis_server import RedisServer
 from test_redis_sentinel import SentinelServers

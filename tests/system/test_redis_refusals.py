@@ -8,10 +8,9 @@ import os
 
 import pytest
 
-from daemon import free_port
+from daemon import free_port, wait_for
 from nodes import Nodes
 from redis_server import RedisServer
-from redis_node import wait_for
 
 RULES = "".join(f"  - {{name: {name}, key: user, when: {{path: /{name}}}, {limit}, on_store_failure: refuse}}\n"
                 for name, limit in (("bucket", "limit: 1000 per day"),
@@ -100,7 +99,7 @@ def test_a_redis_that_answers_but_does_not_serve_is_reported(tmp_path, fault, co
         next(steps, None)
         wait_for(lambda: all(ask(node, kind, "carol") for kind in KINDS))
         wait_for(lambda: is_up(node))
-        wait_for(lambda: any("redis.serves" in line for line in list(node.log)))
+        node.logged("redis.serves")
 
 
 def test_a_master_that_becomes_a_replica_is_left_until_it_is_one_again(tmp_path):

@@ -9,9 +9,9 @@ import subprocess
 import pytest
 import redis
 
-from daemon import PATIENCE, free_port
+from daemon import PATIENCE, free_port, wait_for
+from redis_node import Node, no_node_is_left  # noqa: F401 (a fixture)
 from redis_server import RedisServer
-from redis_node import Node, no_node_is_left, wait_for  # noqa: F401 (a fixture)
 
 PLENTY = "1000000 per 24h"
 

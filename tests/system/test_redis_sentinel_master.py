@@ -6,8 +6,9 @@ import contextlib
 
 import pytest
 
+from daemon import wait_for
 from fake_redis import FakeRedis, admission
-from redis_node import Node, no_node_is_left, wait_for  # noqa: F401 (a fixture)
+from redis_node import Node, no_node_is_left  # noqa: F401 (a fixture)
 
 ENDLESS = 10**9
 

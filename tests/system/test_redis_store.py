@@ -10,10 +10,10 @@ import time
 
 import pytest
 
-from daemon import free_port
+from daemon import free_port, wait_for
 from faults import StepClock
+from redis_node import Node, no_node_is_left  # noqa: F401 (a fixture)
 from redis_server import RedisServer
-from redis_node import Node, no_node_is_left, wait_for  # noqa: F401 (a fixture)
 
 DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs" / "distributed.md"
 PLENTY, ENDLESS = "1000000 per 24h", 10**9

@@ -5,9 +5,9 @@ import subprocess
 
 import pytest
 
-from daemon import free_port
+from daemon import free_port, wait_for
+from redis_node import REDIS_NODE, Node, no_node_is_left  # noqa: F401 (a fixture)
 from redis_server import RedisServer
-from redis_node import REDIS_NODE, Node, no_node_is_left, wait_for  # noqa: F401 (a fixture)
 from test_tls import Authority, has_tls
 
 pytestmark = pytest.mark.skipif(not has_tls(), reason="this build has no TLS")

@@ -591,7 +591,7 @@ def test_commands_in_the_body_of_an_http_request_are_not_executed(tmp_path, star
         assert b":1\r\n" not in said
         assert left(say) == 4
         assert "ration_resp_http_total 1\n" in daemon.admin("GET", "/metrics").text
-        assert any("resp.http" in line for line in daemon.log)
+        daemon.logged("resp.http")
 
 
 @pytest.mark.parametrize("start", [b"GET /\r\n", b"OPTIONS * RTSP/1.0\r\n", b"EHLO a\r\n", b"USER a\n",

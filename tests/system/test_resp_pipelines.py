@@ -9,8 +9,8 @@ import time
 
 import pytest
 
-from concurrent_clients import command, in_threads, pair, wait_for
-from daemon import RespError
+from concurrent_clients import command, in_threads, pair
+from daemon import RespError, wait_for
 from faults import Proxy
 from nodes import Nodes, metric
 from redis_server import RedisServer, silence

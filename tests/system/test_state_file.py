@@ -9,8 +9,8 @@ import signal
 
 import pytest
 
-from daemon import Daemon
-from gateway import GIF, MODULE, SANITIZED, THREE, wait_until
+from daemon import Daemon, wait_for
+from gateway import GIF, MODULE, SANITIZED, THREE
 
 RULES = "limits:\n  - {name: login, key: ip, limit: 5 per 7 days, algorithm: fixed-window}\n"
 DELTA_AT = 128 + 24  # of the clock in the header
@@ -20,10 +20,6 @@ needs_nginx = pytest.mark.skipif(SANITIZED is not None or not MODULE.exists() or
 
 def check(daemon, ip="192.0.2.7"):
     return daemon.http("POST", "/v1/check", {"attributes": {"ip": ip}})
-
-
-def says(daemon, text):
-    return wait_until(lambda: any(text in line for line in daemon.log), text)
 
 
 def flip(path, at):
@@ -42,7 +38,7 @@ def test_a_flipped_byte_of_the_clock_forgets_nothing_and_is_said(tmp_path):
             daemon.stop()
             flip(state, at)
             daemon.start()
-            says(daemon, "part of its clock was damaged, by a crash or the disk, and was restored")
+            daemon.logged("part of its clock was damaged, by a crash or the disk, and was restored")
         assert [check(daemon).status for _ in range(3)] == [200, 429, 429]
         assert check(daemon, "192.0.2.8").status == 200
 
@@ -52,9 +48,9 @@ def test_a_deleted_state_file_is_said_once_and_counting_goes_on(tmp_path):
     with Daemon(tmp_path, RULES, ["--state", state]) as daemon:
         assert [check(daemon).status for _ in range(4)] == [200] * 4
         state.unlink()
-        says(daemon, "deleted, moved or replaced while in use")
+        daemon.logged("deleted, moved or replaced while in use")
         assert [check(daemon).status for _ in range(2)] == [200, 429]
-        wait_until(lambda: daemon.admin("GET", "/healthz").status == 200, "it lives")
+        wait_for(lambda: daemon.admin("GET", "/healthz").status == 200, "it lives")
         assert sum("deleted, moved" in line for line in daemon.log) == 1
 
 
@@ -82,14 +78,14 @@ def test_a_torn_end_of_the_journal_is_said_and_loses_nothing_before_it(tmp_path)
         daemon.stop()
         os.truncate(journal, journal.stat().st_size - 5)
         daemon.start()
-        says(daemon, "are no complete record and were left out; a crash, or damage")
+        daemon.logged("are no complete record and were left out; a crash, or damage")
         assert check(daemon, "192.0.2.1").status == 429 and check(daemon, "192.0.2.2").status == 200
         # A daemon that runs says it as well, whoever tears it.
         assert daemon.admin("PUT", "/v1/bans", {"attributes": {"ip": "192.0.2.3"}}).status == 200
-        says(daemon, "were no complete record and were cut off")
+        daemon.logged("were no complete record and were cut off")
         with open(journal, "ab") as file:
             file.write(b"half a record")
-        says(daemon, "its last 13 bytes, from byte")
+        daemon.logged("its last 13 bytes, from byte")
         assert check(daemon, "192.0.2.1").status == check(daemon, "192.0.2.3").status == 429
 
 
@@ -110,12 +106,12 @@ def test_bans_do_not_go_without_a_word(tmp_path):
             assert daemon.admin("PUT", "/v1/bans", {"attributes": {"ip": "192.0.2.1"}}).status == 200
             assert check(daemon, "192.0.2.1").status == 429
             spoil()
-            says(daemon, words + "; the overrides and bans that were in it do not hold any more")
+            daemon.logged(words + "; the overrides and bans that were in it do not hold any more")
             assert check(daemon, "192.0.2.1").status == 200
         daemon.stop()
         journal.write_bytes(b"")
         daemon.start()
-        says(daemon, "an empty file; the overrides and bans that were in it")
+        daemon.logged("an empty file; the overrides and bans that were in it")
 
 
 @needs_nginx
@@ -123,7 +119,7 @@ def test_nginx_says_that_its_file_was_deleted_and_goes_on(gateway):
     g = gateway(THREE, server=GIF)
     assert g.statuses(2) == [200] * 2
     (g.folder / "state").unlink()
-    wait_until(lambda: "deleted, moved or replaced while in use" in g.log("error"), "a word of it")
+    wait_for(lambda: "deleted, moved or replaced while in use" in g.log("error"), "a word of it")
     assert g.statuses(2) == [200, 429]
 
 
@@ -138,5 +134,5 @@ def test_a_worker_that_dies_of_a_truncated_file_says_why_and_the_next_one_serves
             return g.ask()[0] == 200 and "counts in memory of its own" in g.log("error")
         return False
 
-    wait_until(serves, "a worker without the file")
+    wait_for(serves, "a worker without the file")
     assert f'SIGBUS: the state file "{g.folder}/state" was cut short' in g.log("error")

@@ -7,8 +7,8 @@ import shutil
 
 import pytest
 
-from concurrent_clients import in_threads, pair, wait_for
-from daemon import ROOT, Daemon, free_port
+from concurrent_clients import in_threads, pair
+from daemon import ROOT, Daemon, free_port, wait_for
 from proxies import Nginx as AuthNginx
 from proxies import Proxy
 

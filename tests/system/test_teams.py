@@ -7,8 +7,8 @@ import subprocess
 
 import pytest
 
-from daemon import BUILD, PATIENCE, RATIOND, Daemon
-from admin_port import log_line, until
+from admin_port import log_line
+from daemon import BUILD, PATIENCE, RATIOND, Daemon, wait_for
 
 MISTAKE = "limits:\n  - name: search\n    key: ip\n    lmit: 5 per minute\n"
 
@@ -54,7 +54,7 @@ def test_a_mistake_of_one_team_leaves_the_others_free_to_change(own, rules):
     assert names(own) == ["all", "api.search", "web.login"]
     assert kept(own) == {metric("api", 0), metric("web", 0)}
     fill(rules, {"api/search.yaml": MISTAKE, "web/login.yaml": limit("signup")})
-    until(lambda: names(own) == ["all", "api.search", "web.signup"])
+    wait_for(lambda: names(own) == ["all", "api.search", "web.signup"])
     assert kept(own) == {metric("api", 1), metric("web", 0)}
     line = log_line(own, "rules.team_kept")
     assert (line["team"], line["errors"]) == ("api", "1")
@@ -94,13 +94,13 @@ def test_a_root_that_a_kept_team_does_not_fit_changes_nothing(own, rules):
 
 def test_files_and_teams_that_are_deleted_take_their_rules_along(own, rules):
     (rules / "api/search.yaml").unlink()
-    until(lambda: names(own) == ["all", "web.login"])
+    wait_for(lambda: names(own) == ["all", "web.login"])
     shutil.rmtree(rules / "web")
-    until(lambda: names(own) == ["all"])
+    wait_for(lambda: names(own) == ["all"])
     fill(rules, {"late/a.yaml": limit("a")})
-    until(lambda: names(own) == ["all", "late.a"])
+    wait_for(lambda: names(own) == ["all", "late.a"])
     fill(rules, {"late/a.yaml": limit("b")})
-    until(lambda: names(own) == ["all", "late.b"])
+    wait_for(lambda: names(own) == ["all", "late.b"])
 
 
 def test_rules_that_were_put_do_not_make_it_forget_what_was_good(own, rules):
@@ -122,7 +122,7 @@ def test_a_swap_of_data_as_kubernetes_does_it_is_one_change(tmp_path):
         assert names(d) == ["all", "api.a"]
         (mount / "..next").symlink_to("..2")
         os.rename(mount / "..next", mount / "..data")
-        until(lambda: names(d) == ["every", "api.b"])
+        wait_for(lambda: names(d) == ["every", "api.b"])
         shutil.rmtree(mount / "..1")
         assert d.admin("POST", "/v1/rules/reload").status == 200
         assert names(d) == ["every", "api.b"]

@@ -13,7 +13,7 @@ import time
 
 import pytest
 
-from daemon import PATIENCE, RATIOND, Daemon
+from daemon import PATIENCE, RATIOND, Daemon, wait_for
 
 RULES = "limits: [{name: api, key: ip, limit: 100 per minute}]\n"
 PEER = {"attributes": {"ip": "192.0.2.7"}}
@@ -104,13 +104,6 @@ def shown(daemon, authority):
     """The name in the certificate that a new connection is shown."""
     with dial(daemon, "http", trusting(authority)) as connection:
         return dict(part[0] for part in connection.getpeercert()["subject"])["commonName"]
-
-
-def eventually(condition):
-    end = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < end, "it never happened"
-        time.sleep(0.01)
 
 
 def events(daemon, event):
@@ -216,7 +209,7 @@ def test_plain_http_is_turned_away_and_logged(tmp_path, authority, pair):
             plain.sendall(b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
             assert plain.recv(100) == bytes([21, 3, 1, 0, 2, 2, 10])
             assert plain.recv(100) == b""
-        eventually(lambda: events(daemon, "tls.failed"))
+        wait_for(lambda: events(daemon, "tls.failed"))
         assert 'listener=http' in events(daemon, "tls.failed")[0]
         assert 'reason="the client does not speak TLS"' in events(daemon, "tls.failed")[0]
         began = time.monotonic()
@@ -266,7 +259,7 @@ def test_clients_need_a_certificate_of_the_right_authority(tmp_path, authority, 
         assert redis_cli(daemon, "--tls", *ours, *by(authority.folder, "alice"), "PING") == "PONG"
         assert "PONG" not in redis_cli(daemon, "--tls", *ours, "PING")
         assert request(daemon, trusting(authority, "alice"), "admin") == 200
-        eventually(lambda: len(events(daemon, "tls.failed")) >= 2)
+        wait_for(lambda: len(events(daemon, "tls.failed")) >= 2)
         assert "peer did not return a certificate" in "".join(events(daemon, "tls.failed"))
 
 
@@ -280,7 +273,7 @@ def test_renamed_files_are_taken_up_and_open_connections_stay(tmp_path, authorit
             assert old.recv(7) == b"+PONG\r\n"
             assert shown(daemon, authority) == "server"
             install(authority, "next", tmp_path)
-            eventually(lambda: shown(daemon, authority) == "next")
+            wait_for(lambda: shown(daemon, authority) == "next")
             old.sendall(b"PING\r\n")
             assert old.recv(7) == b"+PONG\r\n"
 
@@ -296,19 +289,19 @@ def test_a_swapped_symlink_is_taken_up(tmp_path, authority):
         assert shown(daemon, authority) == "server"
         (tmp_path / "fresh").symlink_to("next")
         os.rename(tmp_path / "fresh", current)
-        eventually(lambda: shown(daemon, authority) == "next")
+        wait_for(lambda: shown(daemon, authority) == "next")
 
 
 def test_a_bad_pair_keeps_the_former(tmp_path, authority, pair):
     with Daemon(tmp_path, RULES, options(pair)) as daemon:
         shutil.copy(authority.folder / "next.pem", pair[0]) # with the key of the other
-        eventually(lambda: events(daemon, "tls.refused"))
+        wait_for(lambda: events(daemon, "tls.refused"))
         assert "is not the key of the certificate in" in events(daemon, "tls.refused")[0]
         assert shown(daemon, authority) == "server"
         before = len(events(daemon, "tls.refused"))
         daemon.reload()
-        eventually(lambda: len(events(daemon, "tls.refused")) > before)
-        eventually(lambda: events(daemon, "rules.reload")) # which had nothing to do with it
+        wait_for(lambda: len(events(daemon, "tls.refused")) > before)
+        wait_for(lambda: events(daemon, "rules.reload")) # which had nothing to do with it
         assert shown(daemon, authority) == "server"
 
 
@@ -316,7 +309,7 @@ def test_sighup_reads_the_certificate_again(tmp_path, authority, pair):
     with Daemon(tmp_path, RULES, options(pair)) as daemon:
         install(authority, "next", tmp_path)
         daemon.reload()
-        eventually(lambda: len(events(daemon, "tls.loaded")) >= 2)
+        wait_for(lambda: len(events(daemon, "tls.loaded")) >= 2)
         assert shown(daemon, authority) == "next"
 
 

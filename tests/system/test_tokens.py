@@ -7,8 +7,8 @@ import subprocess
 
 import pytest
 
-from daemon import PATIENCE, RATIOND, Daemon, RespError
-from admin_port import RULES, log_line, refused, until
+from admin_port import RULES, log_line, refused
+from daemon import PATIENCE, RATIOND, Daemon, RespError, wait_for
 from redis_server import RedisServer
 
 SERVER = """
@@ -171,7 +171,7 @@ def test_a_token_is_rotated_without_a_restart(tmp_path):
         def hangup():
             before = sum(" event=rules.reload " in line for line in d.log)
             d.process.send_signal(signal.SIGHUP)
-            until(lambda: sum(" event=rules.reload " in line for line in d.log) > before)
+            wait_for(lambda: sum(" event=rules.reload " in line for line in d.log) > before)
 
         assert status("0ld") == status("f1rst") == 200
         assert redis("AUTH", "anna", "0ld") == b"OK"

@@ -16,8 +16,8 @@ import threading
 import pytest
 
 from concurrent_clients import (check, command, http_allowed, in_threads, pair, post, read_http, resp_allowed,
-                   storm, wait_for)
-from daemon import PATIENCE, RATIOND, Daemon, Resp
+                                storm)
+from daemon import PATIENCE, RATIOND, Daemon, Resp, wait_for
 from test_contract import START, StillClock
 
 FIXED = ("ALGORITHM", "fixed-window")
@@ -314,14 +314,14 @@ def test_a_bad_file_keeps_the_rules_and_the_log_says_where_it_is_bad(tmp_path):
         assert storm(daemon, 1, http=(check(ip="192.0.2.7"), 1)) == 1
         daemon.file.write_text("limits:\n  - { name: all, key: ip, limit: 3 per dya, algorithm: fixed-window }\n")
         daemon.reload()
-        wait_for(lambda: any("rules.refused" in line for line in daemon.log), "a refusal of the file")
-        wait_for(lambda: any(f"file={daemon.file} line=2 " in line for line in daemon.log), "the place")
-        place = next(line for line in daemon.log if "event=rules.error" in line)
+        daemon.logged("rules.refused")
+        daemon.logged(f"file={daemon.file} line=2 ")
+        place = daemon.logged("event=rules.error")
         assert int(re.search(r" column=(\d+) ", place)[1]) > 30 and "dya" in place
         assert daemon.process.poll() is None
         assert storm(daemon, 1, http=(check(ip="192.0.2.7") * 5, 5)) == 2 # of the 3, one is gone
         daemon.file.write_text(rules.replace("3 per", "4 per"))
-        wait_for(lambda: any("rules.reload" in line for line in daemon.log), "the good file")
+        daemon.logged("rules.reload")
         assert storm(daemon, 1, http=(check(ip="192.0.2.7") * 5, 5)) == 1
 
 
@@ -392,7 +392,7 @@ def test_a_second_stop_signal_ends_a_drain_that_waits(tmp_path):
         wait_for(lambda: 'received_bytes_total{listener="http"} 0' not in daemon.admin("GET", "/metrics").text,
                  "it is being read")
         daemon.process.send_signal(signal.SIGTERM)
-        wait_for(lambda: any("daemon.stopping" in line for line in daemon.log), "the drain")
+        daemon.logged("daemon.stopping")
         assert daemon.process.poll() is None
         daemon.process.send_signal(signal.SIGTERM)
         assert daemon._end() == 0

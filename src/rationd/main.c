@@ -18,32 +18,12 @@
 #include "limiter/rulebook/reload.h"
 #include "net/log.h"
 #include "net/systemd.h"
-#include "rationd/membership.h"
-#include "rationd/options.h"
-#include "rationd/secrets.h"
-#include "rationd/shared_store.h"
+#include "rationd/rationd.h"
 #include "redis/codec.h"
 
 #define EXIT_USAGE 2
-#define REDIS_WAIT_NS RN_SECOND_NS
-#define HISTORY_WAIT_NS (2 * RN_SECOND_NS)
-#define REDIS_LOOK_NS (RN_SECOND_NS / 500)
 #define REDIS_FILES 64 /* file descriptors reserved for connections to a cluster */
 #define DRAIN_NS (INT64_C(10) * RN_SECOND_NS)
-
-struct daemon {
-    struct rn_rationd_options options;
-    struct ration *limiter;
-    struct rn_server *server;
-    struct rn_front front;
-    struct rn_shared_store shared;   /* if options.shares */
-    struct rn_membership membership; /* if options.shares */
-    struct rn_timer ready_timer;     /* runs until Redis is reached */
-    int64_t ready_by_ns;
-    bool accepting; /* the workers accept clients */
-    bool hangup_due, reload_due;
-    uint32_t file_count; /* rules files at the start */
-};
 
 /* --- rules --------------------------------------------------------------------------------- */
 
@@ -77,226 +57,9 @@ static struct rn_ruleset *read_rules(struct rn_rationd_options *o, uint32_t *fil
     return good ? ruleset : NULL;
 }
 
-static int log_team(void *arg, const struct ration_team_info *info)
-{
-    (void)arg;
-    if (info->kept)
-        rn_log(RN_LOG_ERROR, "rules.team_kept",
-               RN_LOG_TEXT("team", ((struct rn_slice){info->name, info->name_len})),
-               RN_LOG_NUMBER("errors", info->errors),
-               RN_LOG_TEXT("kept", RN_SLICE("the former rules of this team")));
-    return 0;
-}
-
-static int reload(void *arg, struct rn_author author, struct ration_report **report)
-{
-    struct daemon *d = arg;
-    const struct rn_rationd_options *o = &d->options;
-    bool beaten = d->front.rules_from_api && rn_membership_has_rules(&d->membership);
-    int code =
-        !o->config_count
-            ? beaten ? 0 : ration_rules_parse(d->limiter, "rationd", "limits: []", 10, report)
-        : beaten ? rn_reload_try(d->limiter, o->configs, o->config_count, report)
-                 : ration_rules_load(d->limiter, o->configs, o->config_count, report);
-
-    rn_secrets_reload_tokens(&d->front.guard);
-    d->front.reloads++;
-    d->front.reload_failed = code != 0;
-    if (code == 0 && beaten) {
-        rn_log(RN_LOG_WARN, "rules.beaten", RN_LOG_AUTHOR(author),
-               RN_LOG_TEXT("meaning", RN_SLICE("the files are in order, and not in force: an "
-                                               "operator has set other rules")),
-               RN_LOG_TEXT("advice", RN_SLICE("ration rules delete goes back to the files")));
-    } else if (code == 0) {
-        d->front.rules_from_api = false;
-        d->front.rules_loaded_ns = rn_clock_read_ns(CLOCK_REALTIME);
-        rn_log(RN_LOG_INFO, "rules.reload",
-               RN_LOG_NUMBER("version", ration_rules_version(d->limiter)),
-               RN_LOG_NUMBER("capacity", rn_limiter_capacity(d->limiter)), RN_LOG_AUTHOR(author));
-        ration_teams_each(d->limiter, log_team, NULL);
-    } else {
-        d->front.reloads_failed++;
-        rn_log(RN_LOG_ERROR, "rules.refused",
-               RN_LOG_NUMBER("errors", *report ? ration_report_errors(*report) : 0),
-               RN_LOG_AUTHOR(author), RN_LOG_TEXT("kept", RN_SLICE("the former rules")));
-    }
-    return code;
-}
-
-/* Reloads and logs the errors. */
-static void reload_and_log(void *arg, const char *by)
-{
-    struct ration_report *report = NULL;
-
-    rn_systemd_notify("RELOADING=1");
-    reload(arg, (struct rn_author){.by = rn_slice_of(by)}, &report);
-    rn_front_log_report(report);
-    ration_report_free(report);
-    rn_systemd_notify("READY=1");
-}
-
-/* Rules are not replaced while somebody waits for Redis in this thread, who may read
- * them and could not go on: see front/await/fiber_pool.h. */
-static void reload_if_due(struct daemon *d)
-{
-    if (rn_await_control_is_busy(&d->front))
-        return;
-    if (d->hangup_due) {
-        rn_server_tls_reload(d->server);
-        reload_and_log(d, "SIGHUP");
-    } else if (d->reload_due) {
-        reload_and_log(d, "files");
-    }
-    d->hangup_due = d->reload_due = false;
-}
-
-static void hangup(void *arg)
-{
-    struct daemon *d = arg;
-
-    d->hangup_due = true;
-    reload_if_due(d);
-}
-
-static void files_changed(void *arg)
-{
-    struct daemon *d = arg;
-
-    d->reload_due = true;
-    reload_if_due(d);
-}
-
-/* --- start ----------------------------------------------------------------------------------- */
-
-struct rule_count {
-    uint64_t all, native;
-    uint64_t for_envoy, native_for_envoy; /* rules that apply to Envoy's requests */
-};
-
-static int count_rule(void *arg, const struct ration_rule_info *info)
-{
-    struct rule_count *count = arg;
-
-    count->all++;
-    count->native += !info->envoy;
-    count->for_envoy += info->for_envoy;
-    count->native_for_envoy += info->for_envoy && !info->envoy;
-    return 0;
-}
-
-static const char *address_of(const struct daemon *d, const char *name)
-{
-    const char *address = rn_server_address(d->server, name);
-
-    return address ? address : "none";
-}
-
-static void warn_not_for_envoy(const struct rule_count *count)
-{
-    bool some = count->native_for_envoy != 0;
-
-    rn_log(
-        RN_LOG_WARN, "rules.not_for_envoy",
-        RN_LOG_NUMBER("native", count->native - count->native_for_envoy),
-        RN_LOG_TEXT("meaning", some ? RN_SLICE("rules with charge_on or concurrent do not apply to "
-                                               "requests of Envoy's protocol")
-                                    : RN_SLICE("native rules do not apply to requests of Envoy's "
-                                               "protocol")),
-        RN_LOG_TEXT("advice", some ? RN_SLICE("add rules without these for such requests")
-                                   : RN_SLICE("write apply_to_envoy: true in a file of native "
-                                              "rules, or descriptors")));
-}
-
-/* Prints the line that scripts wait for, whatever the log level; as JSON if the log is JSON. */
-static void say_ready(struct daemon *d)
-{
-    const char *http = address_of(d, "http"), *resp = address_of(d, "resp"),
-               *grpc = address_of(d, "grpc"), *admin = address_of(d, "admin");
-    struct rule_count count = {0};
-
-    d->front.starting = false;
-    ration_rules_each(d->limiter, count_rule, &count);
-    uint64_t rules = count.all;
-
-    if (d->options.log_format == RN_LOG_JSON) {
-        rn_log_setup(RN_LOG_INFO, d->options.log_format);
-        rn_log(RN_LOG_INFO, "daemon.ready", RN_LOG_TEXT("http", rn_slice_of(http)),
-               RN_LOG_TEXT("resp", rn_slice_of(resp)), RN_LOG_TEXT("grpc", rn_slice_of(grpc)),
-               RN_LOG_TEXT("admin", rn_slice_of(admin)), RN_LOG_NUMBER("rules", rules),
-               RN_LOG_NUMBER("files", d->file_count),
-               RN_LOG_NUMBER("capacity", rn_limiter_capacity(d->limiter)));
-        rn_log_setup(d->options.log_level, d->options.log_format);
-    } else {
-        fprintf(stderr,
-                "rationd: ready http=%s resp=%s grpc=%s admin=%s rules=%" PRIu64 " files=%" PRIu32
-                " capacity=%" PRIu64 "\n",
-                http, resp, grpc, admin, rules, d->file_count, rn_limiter_capacity(d->limiter));
-        fflush(stderr);
-    }
-    if (d->front.rules_from_api)
-        rn_log(RN_LOG_WARN, "rules.from_api",
-               RN_LOG_TEXT("meaning", RN_SLICE("rules that an operator has set are in force, "
-                                               "not those of the files")),
-               RN_LOG_TEXT("advice", RN_SLICE("ration rules delete goes back to the files")));
-    if (rules == 0)
-        rn_log(RN_LOG_WARN, "rules.none",
-               RN_LOG_TEXT("meaning", RN_SLICE("every request is allowed")),
-               RN_LOG_TEXT("advice", RN_SLICE("name a file of rules with --config")));
-    if (count.for_envoy != 0 && count.native_for_envoy != count.native)
-        warn_not_for_envoy(&count);
-    rn_systemd_notify("READY=1");
-}
-
-static void look_for_redis(struct rn_timer *timer)
-{
-    struct daemon *d = (struct daemon *)((char *)timer - offsetof(struct daemon, ready_timer));
-    struct rn_wheel *wheel = rn_loop_wheel(rn_server_control(d->server));
-    int64_t now_ns = rn_wheel_now(wheel);
-    bool up = rn_shared_store_is_up(&d->shared);
-    int64_t by_ns =
-        d->ready_by_ns + rn_membership_wait_ns(&d->membership) + (up ? HISTORY_WAIT_NS : 0);
-    bool joined = up && rn_membership_is_synced(&d->membership);
-    bool known = joined && rn_shared_store_is_whole(&d->shared);
-
-    if (!d->accepting && (joined || now_ns >= d->ready_by_ns)) {
-        d->accepting = true;
-        rn_server_accept(d->server);
-    }
-    if (now_ns < by_ns && !known) {
-        rn_timer_set(wheel, timer, now_ns + REDIS_LOOK_NS);
-        return;
-    }
-    if (!up)
-        rn_log(RN_LOG_WARN, "redis.unreached",
-               RN_LOG_TEXT("meanwhile", RN_SLICE("on_store_failure of each rule")));
-    say_ready(d);
-}
-
-/* Without Redis the daemon is ready now. With Redis it is ready when all loops are connected, the
- * changes of other nodes are in force and leased limits start full, or after a timeout: then
- * on_store_failure decides, with the rules and clients kept in files. Connections are not accepted
- * until Redis is reached, so that on_store_failure does not decide merely because Redis is still
- * being connected. */
-static void ready(void *arg)
-{
-    struct daemon *d = arg;
-    struct rn_loop *loop = rn_server_control(d->server);
-
-    if (!d->options.shares) {
-        say_ready(d);
-        return;
-    }
-    d->front.starting = true;
-    rn_shared_store_begin(&d->shared, loop);
-    rn_membership_begin(&d->membership, &d->shared, &d->front);
-    d->ready_by_ns = rn_wheel_now(rn_loop_wheel(loop)) + REDIS_WAIT_NS;
-    d->ready_timer.fire = look_for_redis;
-    look_for_redis(&d->ready_timer);
-}
-
 static void stopping(void *arg)
 {
-    struct daemon *d = arg;
+    struct rn_rationd *d = arg;
 
     rn_membership_leave(&d->membership);
     rn_log(RN_LOG_INFO, "daemon.stopping", RN_LOG_NUMBER("drain_seconds", DRAIN_NS / RN_SECOND_NS));
@@ -305,7 +68,7 @@ static void stopping(void *arg)
 
 static void worker_begins(void *arg, struct rn_loop *loop)
 {
-    struct daemon *d = arg;
+    struct rn_rationd *d = arg;
 
     if (d->options.shares)
         rn_shared_store_begin(&d->shared, loop);
@@ -313,7 +76,7 @@ static void worker_begins(void *arg, struct rn_loop *loop)
 
 static void worker_ends(void *arg, struct rn_loop *loop)
 {
-    struct daemon *d = arg;
+    struct rn_rationd *d = arg;
 
     if (d->options.shares)
         rn_shared_store_end(&d->shared, loop);
@@ -322,13 +85,13 @@ static void worker_ends(void *arg, struct rn_loop *loop)
 /* Does reloads that had to wait, and reads overrides and bans that another process has changed. */
 static void tick(void *arg, int64_t now_ns)
 {
-    struct daemon *d = arg;
+    struct rn_rationd *d = arg;
     struct ration_error error;
 
     (void)now_ns;
     if (rn_await_control_is_busy(&d->front))
         return;
-    reload_if_due(d);
+    rn_rationd_reload_if_due(d);
     rn_membership_count_nodes(&d->membership);
     if (ration_clients_refresh(d->limiter, &error) != 0)
         rn_log(RN_LOG_ERROR, "clients.refresh", RN_LOG_TEXT("error", rn_slice_of(error.text)));
@@ -336,7 +99,7 @@ static void tick(void *arg, int64_t now_ns)
         rn_log(RN_LOG_WARN, "state.notice", RN_LOG_TEXT("text", rn_slice_of(error.text)));
 }
 
-static bool listen_on(struct daemon *d, const char *name, enum rn_rationd_setting setting,
+static bool listen_on(struct rn_rationd *d, const char *name, enum rn_rationd_setting setting,
                       enum rn_server_where where, const struct rn_protocol *protocol)
 {
     const char *address = d->options.values[setting];
@@ -390,53 +153,44 @@ static bool follow_state_link(struct rn_rationd_options *options)
     return false;
 }
 
-/* The kernel grants memory as keys arrive: a table that is too large starts well, and much later
- * the process is killed. */
-static void warn_of_size(uint64_t bytes)
+static bool open_limiter(struct rn_rationd *d, struct rn_ruleset *ruleset)
 {
     uint64_t machine = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
-
-    if (bytes > machine)
-        rn_log(
-            RN_LOG_WARN, "memory.large", RN_LOG_NUMBER("memory_mib", bytes >> 20),
-            RN_LOG_NUMBER("machine_mib", machine >> 20),
-            RN_LOG_TEXT("advice", RN_SLICE("--memory is more than the machine has; give less, or "
-                                           "rationd may be killed when it fills")));
-}
-
-static bool open_limiter(struct daemon *d, struct rn_ruleset *ruleset)
-{
+    uint64_t wanted = d->options.memory_bytes;
     struct ration_error error;
 
     if (rn_limiter_open(&(struct ration_options){.state_path = d->options.state,
                                                  .memory_bytes = d->options.memory_bytes},
                         ruleset, &d->limiter, &error) != 0) {
         fprintf(stderr, "rationd: %s\n", error.text);
-        rn_ruleset_free(ruleset);
-        return false;
+        goto failed;
     }
-    if (d->options.state && !follow_state_link(&d->options)) {
-        rn_ruleset_free(ruleset);
-        return false;
-    }
-    warn_of_size(d->options.memory_bytes);
+    if (d->options.state && !follow_state_link(&d->options))
+        goto failed;
+    if (wanted > machine) /* the kernel grants memory as keys arrive */
+        rn_log(
+            RN_LOG_WARN, "memory.large", RN_LOG_NUMBER("memory_mib", wanted >> 20),
+            RN_LOG_NUMBER("machine_mib", machine >> 20),
+            RN_LOG_TEXT("advice", RN_SLICE("--memory is more than the machine has; give less, or "
+                                           "rationd may be killed when it fills")));
     state_path = d->options.state;
     if (state_path)
         signal(SIGBUS, on_bus_error);
     if (error.text[0])
         rn_log(RN_LOG_WARN, "state.notice", RN_LOG_TEXT("text", rn_slice_of(error.text)));
-    if (d->options.shares && !rn_shared_store_open(&d->shared, &d->options, d->limiter)) {
-        rn_ruleset_free(ruleset);
-        return false;
-    }
+    if (d->options.shares && !rn_shared_store_open(&d->shared, &d->options, d->limiter))
+        goto failed;
     if (rn_reload_install(d->limiter, ruleset, ration_now(d->limiter)) == 0)
         return true;
     fprintf(stderr, "rationd: out of memory\n");
+    return false; /* the limiter has the ruleset */
+failed:
+    rn_ruleset_free(ruleset);
     return false;
 }
 
 /* Passes the settings to the protocols. */
-static void configure_front(struct daemon *d)
+static void configure_front(struct rn_rationd *d)
 {
     const struct rn_rationd_options *o = &d->options;
 
@@ -448,7 +202,7 @@ static void configure_front(struct daemon *d)
     d->front.grpc_age_ns = o->grpc_max_age * RN_SECOND_NS;
     d->front.rls = (struct rn_rls_extra){o->rls_headers, o->rls_metadata, o->rls_quota_mode};
     d->front.daemon = (struct rn_front_daemon){
-        .arg = d, .reload = reload, .files = o->configs, .file_count = o->config_count};
+        .arg = d, .reload = rn_rationd_reload, .files = o->configs, .file_count = o->config_count};
     if (!o->shares)
         return;
     /* Timers fire up to two milliseconds late (net/timer.h). Giving up one millisecond early keeps
@@ -460,7 +214,7 @@ static void configure_front(struct daemon *d)
         (struct rn_front_store){&d->shared, rn_shared_store_is_up, rn_shared_store_put_metrics};
 }
 
-static bool open_server(struct daemon *d)
+static bool open_server(struct rn_rationd *d)
 {
     struct rn_server_options options = {.workers = d->options.workers,
                                         .connections_max = d->options.connections,
@@ -494,11 +248,11 @@ static bool open_server(struct daemon *d)
            listen_on(d, "admin", RN_SET_ADMIN, RN_ON_CONTROL, &rn_admin_protocol);
 }
 
-static int serve(struct daemon *d)
+static int serve(struct rn_rationd *d)
 {
     struct rn_server_calls calls = {.arg = d,
-                                    .ready = ready,
-                                    .hangup = hangup,
+                                    .ready = rn_rationd_ready,
+                                    .hangup = rn_rationd_hangup,
                                     .stopping = stopping,
                                     .tick = tick,
                                     .worker_begins = worker_begins,
@@ -506,8 +260,9 @@ static int serve(struct daemon *d)
     struct ration_error error;
     int code;
 
-    if (d->options.config_count && rn_server_watch(d->server, d->options.configs,
-                                                   d->options.config_count, files_changed, d) != 0)
+    if (d->options.config_count &&
+        rn_server_watch(d->server, d->options.configs, d->options.config_count,
+                        rn_rationd_files_changed, d) != 0)
         rn_log(RN_LOG_WARN, "rules.unwatched",
                RN_LOG_TEXT("advice", RN_SLICE("send SIGHUP after a change")));
     code = rn_server_run(d->server, &calls, &error);
@@ -520,34 +275,12 @@ static int serve(struct daemon *d)
     return EXIT_FAILURE;
 }
 
-static int start(struct daemon *d)
-{
-    struct rn_ruleset *ruleset = read_rules(&d->options, &d->file_count);
-    struct rlimit limit;
-
-    if (!ruleset)
-        return EXIT_USAGE;
-    if (d->options.check) {
-        rn_ruleset_free(ruleset);
-        printf("rationd: rules and settings are in order\n");
-        return EXIT_SUCCESS;
-    }
-    /* Each connection needs a file descriptor: raise the limit as far as the system allows. */
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
-        limit.rlim_cur = limit.rlim_max;
-        (void)setrlimit(RLIMIT_NOFILE, &limit);
-    }
-    if (!open_limiter(d, ruleset) || !open_server(d))
-        return EXIT_USAGE;
-    if (!d->options.shares)
-        rn_membership_begin_alone(&d->membership, &d->options, &d->front);
-    return serve(d);
-}
-
 int main(int argc, char **argv)
 {
-    static struct daemon d;
-    int status;
+    static struct rn_rationd d;
+    struct rn_ruleset *ruleset;
+    struct rlimit limit;
+    int status = EXIT_USAGE;
 
     if (!rn_rationd_options_read(&d.options, argc, argv))
         return EXIT_USAGE;
@@ -558,7 +291,21 @@ int main(int argc, char **argv)
             printf("rationd %s\n", ration_version());
         return EXIT_SUCCESS;
     }
-    status = start(&d);
+    ruleset = read_rules(&d.options, &d.file_count);
+    if (!ruleset)
+        return EXIT_USAGE;
+    if (d.options.check) {
+        rn_ruleset_free(ruleset);
+        printf("rationd: rules and settings are in order\n");
+        return EXIT_SUCCESS;
+    }
+    /* Each connection needs a file descriptor: raise the limit as far as the system allows. */
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+        limit.rlim_cur = limit.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &limit);
+    }
+    if (open_limiter(&d, ruleset) && open_server(&d))
+        status = serve(&d);
     if (d.server)
         rn_server_free(d.server);
     rn_front_done(&d.front);

@@ -99,34 +99,29 @@ static void keep_rules_beside_state(struct rn_membership *membership)
                  membership->options->state);
 }
 
-static bool open_fleet(struct rn_membership *membership, struct rn_redis *redis)
-{
-    struct rn_fleet_options options = {
-        .changes = membership->options->redis_changes,
-        .rules_path = membership->rules_path[0] ? membership->rules_path : NULL,
-        .arg = membership,
-        .is_busy = is_busy,
-        .use_rules = use_rules};
-    struct ration_error error;
-
-    if (redis && rn_fleet_new(membership->loop, redis, membership->front->limiter, &options,
-                              &membership->fleet, &error) == 0)
-        return true;
-    rn_log(RN_LOG_ERROR, "fleet.unusable",
-           RN_LOG_TEXT("error", rn_slice_of(redis ? error.text : "Redis cannot be used")));
-    return false;
-}
-
 void rn_membership_begin(struct rn_membership *membership, struct rn_shared_store *shared,
                          struct rn_front *front)
 {
+    struct rn_redis *redis = shared->stores[shared->count - 1].redis;
+    struct rn_fleet_options options = {.changes = shared->options->redis_changes,
+                                       .arg = membership,
+                                       .is_busy = is_busy,
+                                       .use_rules = use_rules};
+    struct ration_error error;
+
     *membership = (struct rn_membership){
         .options = shared->options, .front = front, .loop = rn_server_control(front->server)};
     keep_rules_beside_state(membership);
-    if (!open_fleet(membership, shared->stores[shared->count - 1].redis))
+    if (membership->rules_path[0])
+        options.rules_path = membership->rules_path;
+    if (!redis || rn_fleet_new(membership->loop, redis, front->limiter, &options,
+                               &membership->fleet, &error) != 0) {
+        rn_log(RN_LOG_ERROR, "fleet.unusable",
+               RN_LOG_TEXT("error", rn_slice_of(redis ? error.text : "Redis cannot be used")));
         return;
+    }
     front->fleet = (struct rn_front_fleet){.arg = membership, .put_metrics = put_metrics};
-    if (!shared->options->redis_changes)
+    if (!options.changes)
         return;
     front->fleet.changed = on_changed;
     front->fleet.rules_changed = on_rules_changed;

@@ -1,20 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where settings come from: the command line, the section `server:`, the environment, the
+ * default. settings.c reads the values.
+ */
 #include "rationd/options.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "base/file.h"
-#include "net/address.h"
-#include "rationd/parse.h"
-#include "rationd/secrets.h"
+#include "rationd/options_internal.h"
 #include "rules/report/report.h"
-
-#define INPUT_MIN_BYTES (UINT64_C(16) << 20) /* rules of 8 MB must still fit */
-#define REDIS_DEADLINE_MIN_NS INT64_C(1000000)
-#define REDIS_DEADLINE_MAX_NS INT64_C(10000000000)
 
 const char rn_rationd_options_help[] =
     "usage: rationd [--config FILE]... [OPTION]...\n"
@@ -66,88 +63,77 @@ const char rn_rationd_options_help[] =
     "\n"
     "SIGHUP reloads rules and certificate (a changed file does, too), SIGTERM ends.\n";
 
-struct setting {
-    const char *name; /* as an option; with _ instead of - in `server:` */
-    const char *environment;
-    const char *otherwise;
-};
+#define AT(field) offsetof(struct rn_rationd_options, field)
+#define MS INT64_C(1000000)
+#define FLAG(field) RN_SPEC_FLAG, AT(field), 0, 0, "write true or false", NULL
+#define COUNT(field, min, max, right) RN_SPEC_COUNT, AT(field), min, max, right, NULL
+#define SIZE(field, min, right) RN_SPEC_SIZE, AT(field), min, INT64_MAX, right, NULL
+#define WORD(field, right, ...)                                                                    \
+    RN_SPEC_WORD, AT(field), 0, 0, right, (const char *const[])                                    \
+    {                                                                                              \
+        __VA_ARGS__, NULL                                                                          \
+    }
+#define TEXT RN_SPEC_TEXT, 0, 0, 0, NULL, NULL
 
-static const struct setting settings[RN_SET_COUNT] = {
-    [RN_SET_HTTP] = {"http", NULL, "127.0.0.1:8080"},
-    [RN_SET_RESP] = {"resp", NULL, "127.0.0.1:6380"},
-    [RN_SET_ADMIN] = {"admin", NULL, "127.0.0.1:8082"},
-    [RN_SET_STATE] = {"state", NULL, NULL},
-    [RN_SET_MEMORY] = {"memory", NULL, "0"},
-    [RN_SET_WORKERS] = {"workers", NULL, "0"},
-    [RN_SET_CONNECTIONS] = {"connections", NULL, "0"},
-    [RN_SET_PER_ADDRESS] = {"per-address", NULL, "0"},
-    [RN_SET_INPUT_MEMORY] = {"input-memory", NULL, "64M"},
-    [RN_SET_TRUST_LOCAL] = {"trust-local", NULL, "true"},
-    [RN_SET_ADMIN_TOKEN] = {"admin-token", "RATION_ADMIN_TOKEN", NULL},
-    [RN_SET_ADMIN_TOKEN_FILE] = {"admin-token-file", "RATION_ADMIN_TOKEN_FILE", NULL},
-    [RN_SET_LOG_KEYS] = {"log-keys", NULL, "masked"},
-    [RN_SET_LOG_FORMAT] = {"log-format", NULL, "logfmt"},
-    [RN_SET_LOG_LEVEL] = {"log-level", NULL, "info"},
-    [RN_SET_GRPC] = {"grpc", NULL, "127.0.0.1:8081"},
-    [RN_SET_GRPC_MAX_AGE] = {"grpc-max-age", NULL, "86400"},
-    [RN_SET_RLS_HEADERS] = {"rls-headers", NULL, "false"},
-    [RN_SET_RLS_METADATA] = {"rls-metadata", NULL, "false"},
-    [RN_SET_RLS_QUOTA_MODE] = {"rls-quota-mode", NULL, "false"},
-    [RN_SET_REDIS] = {"redis", "RATION_REDIS", "none"},
-    [RN_SET_REDIS_FILE] = {"redis-file", "RATION_REDIS_FILE", NULL},
-    [RN_SET_REDIS_DEADLINE] = {"redis-deadline", NULL, "25ms"},
-    [RN_SET_REDIS_NODES] = {"redis-nodes", NULL, "auto"},
-    [RN_SET_REDIS_CHANGES] = {"redis-changes", NULL, "true"},
-    [RN_SET_REDIS_KEY_SECRET] = {"redis-key-secret", "RATION_REDIS_KEY_SECRET", NULL},
-    [RN_SET_REDIS_KEY_SECRET_FILE] = {"redis-key-secret-file", "RATION_REDIS_KEY_SECRET_FILE",
-                                      NULL},
-    [RN_SET_TLS_CERT] = {"tls-cert", NULL, NULL},
-    [RN_SET_TLS_KEY] = {"tls-key", NULL, NULL},
-    [RN_SET_TLS_CLIENT_CA] = {"tls-client-ca", NULL, NULL},
-    [RN_SET_TLS_MIN] = {"tls-min", NULL, NULL},
-    [RN_SET_TLS] = {"tls", NULL, NULL},
+const struct rn_rationd_spec rn_rationd_specs[RN_SET_COUNT] = {
+    [RN_SET_HTTP] = {"http", NULL, "127.0.0.1:8080", TEXT},
+    [RN_SET_RESP] = {"resp", NULL, "127.0.0.1:6380", TEXT},
+    [RN_SET_ADMIN] = {"admin", NULL, "127.0.0.1:8082", TEXT},
+    [RN_SET_STATE] = {"state", NULL, NULL, TEXT},
+    [RN_SET_MEMORY] = {"memory", NULL, "0",
+                       SIZE(memory_bytes, 1 << 20, "write a size of 1M or more, such as 256M")},
+    [RN_SET_WORKERS] = {"workers", NULL, NULL,
+                        COUNT(workers, 1, 256, "write a number from 1 to 256")},
+    [RN_SET_CONNECTIONS] = {"connections", NULL, "0",
+                            COUNT(connections, 0, 10000000, "write a number of connections")},
+    [RN_SET_PER_ADDRESS] = {"per-address", NULL, "0",
+                            COUNT(per_address, 0, 10000000, "write a number of connections")},
+    /* Rules of 8 MB must fit. */
+    [RN_SET_INPUT_MEMORY] = {"input-memory", NULL, "64M",
+                             SIZE(input_bytes, 16 << 20,
+                                  "write a size of 16M or more, such as 64M")},
+    [RN_SET_TRUST_LOCAL] = {"trust-local", NULL, "true", FLAG(trust_local)},
+    [RN_SET_ADMIN_TOKEN] = {"admin-token", "RATION_ADMIN_TOKEN", NULL, TEXT},
+    [RN_SET_ADMIN_TOKEN_FILE] = {"admin-token-file", "RATION_ADMIN_TOKEN_FILE", NULL, TEXT},
+    [RN_SET_LOG_KEYS] = {"log-keys", NULL, "masked",
+                         WORD(log_keys, "write full, masked or none", "masked", "full", "none")},
+    [RN_SET_LOG_FORMAT] = {"log-format", NULL, "logfmt",
+                           WORD(log_format, "write logfmt or json", "logfmt", "json")},
+    [RN_SET_LOG_LEVEL] = {"log-level", NULL, "info",
+                          WORD(log_level, "write error, warn, info or debug", "error", "warn",
+                               "info", "debug")},
+    [RN_SET_GRPC] = {"grpc", NULL, "127.0.0.1:8081", TEXT},
+    [RN_SET_GRPC_MAX_AGE] = {"grpc-max-age", NULL, "86400",
+                             COUNT(grpc_max_age, 0, 100 * 86400, "write seconds; 0: for ever")},
+    [RN_SET_RLS_HEADERS] = {"rls-headers", NULL, "false", FLAG(rls_headers)},
+    [RN_SET_RLS_METADATA] = {"rls-metadata", NULL, "false", FLAG(rls_metadata)},
+    [RN_SET_RLS_QUOTA_MODE] = {"rls-quota-mode", NULL, "false", FLAG(rls_quota_mode)},
+    [RN_SET_REDIS] = {"redis", "RATION_REDIS", "none", TEXT},
+    [RN_SET_REDIS_FILE] = {"redis-file", "RATION_REDIS_FILE", NULL, TEXT},
+    [RN_SET_REDIS_DEADLINE] = {"redis-deadline", NULL, "25ms", RN_SPEC_TIME, AT(redis_deadline_ns),
+                               MS, 10000 * MS, "write 1ms to 10s, such as 25ms", NULL},
+    [RN_SET_REDIS_NODES] = {"redis-nodes", NULL, "auto",
+                            COUNT(redis_nodes, 1, 10000,
+                                  "write a number of nodes, 1 to 10000, or auto")},
+    [RN_SET_REDIS_CHANGES] = {"redis-changes", NULL, "true", FLAG(redis_changes)},
+    [RN_SET_REDIS_KEY_SECRET] = {"redis-key-secret", "RATION_REDIS_KEY_SECRET", NULL, TEXT},
+    [RN_SET_REDIS_KEY_SECRET_FILE] = {"redis-key-secret-file", "RATION_REDIS_KEY_SECRET_FILE", NULL,
+                                      TEXT},
+    [RN_SET_TLS_CERT] = {"tls-cert", NULL, NULL, TEXT},
+    [RN_SET_TLS_KEY] = {"tls-key", NULL, NULL, TEXT},
+    [RN_SET_TLS_CLIENT_CA] = {"tls-client-ca", NULL, NULL, TEXT},
+    [RN_SET_TLS_MIN] = {"tls-min", NULL, NULL, WORD(tls_min, "write 1.2 or 1.3", "1.2", "1.3")},
+    [RN_SET_TLS] = {"tls", NULL, NULL, TEXT},
 };
-
-static bool complain(const char *what, const char *option, const char *advice)
-{
-    fprintf(stderr, "rationd: %s %s%s%s\n", what, option, advice ? "; " : "", advice ? advice : "");
-    return false;
-}
 
 /* --- the command line --------------------------------------------------------------------- */
-
-static bool refuse_option(const char *name)
-{
-    const char *names[RN_SET_COUNT + 4] = {"config", "check", "version", "help"}, *meant;
-    char advice[64] = "rationd --help lists what there is";
-
-    for (size_t i = 0; i < RN_SET_COUNT; i++)
-        names[4 + i] = settings[i].name;
-    meant = rn_suggest(rn_slice_of(name), names, sizeof names / sizeof *names);
-    if (meant)
-        snprintf(advice, sizeof advice, "did you mean --%s?", meant);
-    fprintf(stderr, "rationd: unknown option --%s; %s\n", name, advice);
-    return false;
-}
-
-/* Where to store an option's value; NULL: unknown option. */
-static const char **find_value(struct rn_rationd_options *o, const char *name, size_t len)
-{
-    for (size_t i = 0; i < RN_SET_COUNT; i++)
-        if (i != RN_SET_ADMIN_TOKEN &&
-            i != RN_SET_REDIS_KEY_SECRET && /* secrets: every user can see command lines */
-            strlen(settings[i].name) == len && memcmp(settings[i].name, name, len) == 0)
-            return &o->values[i];
-    if (len == 6 && memcmp(name, "config", 6) == 0 && o->config_count < RN_CONFIGS_MAX)
-        return &o->configs[o->config_count++];
-    return NULL;
-}
 
 /* Parses one option; advances *at if the value is the next word. */
 static bool read_option(struct rn_rationd_options *o, int argc, char **argv, int *at)
 {
-    const char *name = argv[*at] + 2, *equals = strchr(name, '=');
-    const char **value;
+    const char *names[RN_SET_COUNT + 4] = {"config", "check", "version", "help"}, *meant;
+    const char *name = argv[*at] + 2, *equals = strchr(name, '='), **value = NULL;
+    struct rn_slice word = {name, equals ? (size_t)(equals - name) : strlen(name)};
 
     if (strcmp(name, "check") == 0)
         return o->check = true;
@@ -155,27 +141,41 @@ static bool read_option(struct rn_rationd_options *o, int argc, char **argv, int
         return o->version = true;
     if (strcmp(name, "help") == 0)
         return o->help = true;
-    value = find_value(o, name, equals ? (size_t)(equals - name) : strlen(name));
-    if (!value)
-        return refuse_option(name);
-    if (equals)
-        *value = equals + 1;
-    else if (*at + 1 < argc)
-        *value = argv[++*at];
+    for (size_t i = 0; i < RN_SET_COUNT; i++) {
+        names[4 + i] = rn_rationd_specs[i].name;
+        if (i != RN_SET_ADMIN_TOKEN &&
+            i != RN_SET_REDIS_KEY_SECRET && /* secrets: every user can see command lines */
+            rn_slice_is(word, names[4 + i]))
+            value = &o->values[i];
+    }
+    if (rn_slice_is(word, "config") && o->config_count < RN_CONFIGS_MAX)
+        value = &o->configs[o->config_count++];
+    if (value && (equals || *at + 1 < argc)) {
+        *value = equals ? equals + 1 : argv[++*at];
+        return true;
+    }
+    meant = rn_suggest(word, names, sizeof names / sizeof *names);
+    if (value)
+        fprintf(stderr, "rationd: a value is missing after %s\n", argv[*at]);
+    else if (meant)
+        fprintf(stderr, "rationd: unknown option --%s; did you mean --%s?\n", name, meant);
     else
-        return complain("a value is missing after", argv[*at], NULL);
-    return true;
+        fprintf(stderr, "rationd: unknown option --%s; rationd --help lists what there is\n", name);
+    return false;
 }
 
 bool rn_rationd_options_read(struct rn_rationd_options *o, int argc, char **argv)
 {
     for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "-h") == 0)
+        if (strcmp(argv[i], "-h") == 0) {
             o->help = true;
-        else if (strncmp(argv[i], "--", 2) != 0 || argv[i][2] == '\0')
-            return complain("unexpected word", argv[i], "rules files are given with --config");
-        else if (!read_option(o, argc, argv, &i))
+        } else if (strncmp(argv[i], "--", 2) != 0 || argv[i][2] == '\0') {
+            fprintf(stderr, "rationd: unexpected word %s; rules files are given with --config\n",
+                    argv[i]);
             return false;
+        } else if (!read_option(o, argc, argv, &i)) {
+            return false;
+        }
     }
     return true;
 }
@@ -199,11 +199,10 @@ static const struct rn_setting *find_setting(const struct rn_ruleset *ruleset, c
     return NULL;
 }
 
-/* Prints what is wrong with a value, and where it was given. */
-static bool refuse_value(const struct rn_rationd_options *o, const struct rn_ruleset *ruleset,
-                         enum rn_rationd_setting which, const char *advice)
+bool rn_rationd_options_refuse(const struct rn_rationd_options *o, const struct rn_ruleset *ruleset,
+                               enum rn_rationd_setting which, const char *advice)
 {
-    const struct rn_setting *s = find_setting(ruleset, settings[which].name);
+    const struct rn_setting *s = find_setting(ruleset, rn_rationd_specs[which].name);
     const char *value = o->values[which];
 
     if (s && o->from_file[which])
@@ -211,285 +210,28 @@ static bool refuse_value(const struct rn_rationd_options *o, const struct rn_rul
                 s->line, s->column, (int)s->name.len, s->name.data,
                 rn_excerpt(rn_slice_of(value)).text, advice);
     else
-        fprintf(stderr, "rationd: --%s %s; %s\n", settings[which].name,
+        fprintf(stderr, "rationd: --%s %s; %s\n", rn_rationd_specs[which].name,
                 rn_excerpt(rn_slice_of(value)).text, advice);
     return false;
-}
-
-/* --- values ------------------------------------------------------------------------------------
- */
-
-/* Finds the text in a NULL-terminated list of words; the index is the value of an enum. */
-static bool read_word(const char *text, const char *const *words, unsigned *value)
-{
-    for (unsigned i = 0; words[i]; i++) {
-        if (strcmp(text, words[i]) == 0) {
-            *value = i;
-            return true;
-        }
-    }
-    return false;
-}
-
-static bool read_log(struct rn_rationd_options *o, const struct rn_ruleset *ruleset)
-{
-    static const char *const keys[] = {"masked", "full", "none", NULL};
-    static const char *const formats[] = {"logfmt", "json", NULL};
-    static const char *const levels[] = {"error", "warn", "info", "debug", NULL};
-    unsigned value;
-
-    if (!read_word(o->values[RN_SET_LOG_KEYS], keys, &value))
-        return refuse_value(o, ruleset, RN_SET_LOG_KEYS, "write full, masked or none");
-    o->log_keys = (enum rn_log_keys)value;
-    if (!read_word(o->values[RN_SET_LOG_FORMAT], formats, &value))
-        return refuse_value(o, ruleset, RN_SET_LOG_FORMAT, "write logfmt or json");
-    o->log_format = (enum rn_log_format)value;
-    if (!read_word(o->values[RN_SET_LOG_LEVEL], levels, &value))
-        return refuse_value(o, ruleset, RN_SET_LOG_LEVEL, "write error, warn, info or debug");
-    o->log_level = (enum rn_log_level)value;
-    rn_log_setup(o->log_level, o->log_format);
-    return true;
-}
-
-/* Reads secrets from files: each replaces the value of the other setting. */
-static bool read_secret_files(struct rn_rationd_options *o, const struct rn_ruleset *ruleset)
-{
-    static const struct {
-        const char *name;
-        enum rn_rationd_setting value, file;
-    } secrets[] = {{"admin_token", RN_SET_ADMIN_TOKEN, RN_SET_ADMIN_TOKEN_FILE},
-                   {"redis", RN_SET_REDIS, RN_SET_REDIS_FILE},
-                   {"redis_key_secret", RN_SET_REDIS_KEY_SECRET, RN_SET_REDIS_KEY_SECRET_FILE}};
-
-    for (size_t i = 0; i < sizeof secrets / sizeof *secrets; i++) {
-        const char *path = o->values[secrets[i].file], **value = &o->values[secrets[i].value];
-        struct ration_error error;
-
-        if (!path || !*path)
-            continue;
-        if (*value && **value && *value != settings[secrets[i].value].otherwise) {
-            snprintf(error.text, sizeof error.text, "%s is given, too; keep one of them",
-                     secrets[i].name);
-            return refuse_value(o, ruleset, secrets[i].file, error.text);
-        }
-        *value = rn_secrets_read_file(path, &error);
-        if (!*value)
-            return refuse_value(o, ruleset, secrets[i].file, error.text);
-    }
-    return rn_secrets_read_tokens(o, ruleset);
-}
-
-/* The default state is in systemd's StateDirectory=. */
-static void find_state(struct rn_rationd_options *o)
-{
-    const char *directory = getenv("STATE_DIRECTORY");
-
-    o->state = o->values[RN_SET_STATE];
-    if (o->state && strcmp(o->state, "none") == 0)
-        o->state = NULL;
-    else if (!o->state && directory && !strchr(directory, ':') &&
-             snprintf(o->state_path, sizeof o->state_path, "%s/ration.state", directory) <
-                 (int)sizeof o->state_path)
-        o->state = o->state_path;
-}
-
-/* --- TLS ------------------------------------------------------------------------------------ */
-
-static bool is_tcp(const struct rn_rationd_options *o, enum rn_rationd_setting listener)
-{
-    return strcmp(o->values[listener], "none") != 0 &&
-           strncmp(o->values[listener], "unix:", 5) != 0;
-}
-
-static bool refuse_listener(const struct rn_rationd_options *o, const struct rn_ruleset *ruleset,
-                            const char *name, size_t len, bool known)
-{
-    char advice[128];
-
-    snprintf(advice, sizeof advice, "%s: %s", rn_excerpt((struct rn_slice){name, len}).text,
-             known ? "is a unix socket or none, and those do not speak TLS"
-                   : "listeners are http, grpc, resp and admin");
-    return refuse_value(o, ruleset, RN_SET_TLS, advice);
-}
-
-/* Parses a comma-separated list of listeners. */
-static bool read_secure(struct rn_rationd_options *o, const struct rn_ruleset *ruleset)
-{
-    static const enum rn_rationd_setting listeners[] = {RN_SET_HTTP, RN_SET_GRPC, RN_SET_RESP,
-                                                        RN_SET_ADMIN};
-    const char *at = o->values[RN_SET_TLS];
-
-    for (size_t i = 0; !at && i < sizeof listeners / sizeof *listeners; i++)
-        o->secure[listeners[i]] = is_tcp(o, listeners[i]);
-    while (at && *(at += strspn(at, ", "))) {
-        size_t len = strcspn(at, ", "), i = 0;
-
-        while (i < 4 && !rn_slice_is((struct rn_slice){at, len}, settings[listeners[i]].name))
-            i++;
-        if (i == 4 || !is_tcp(o, listeners[i]))
-            return refuse_listener(o, ruleset, at, len, i < 4);
-        o->secure[listeners[i]] = true;
-        at += len;
-    }
-    return true;
-}
-
-/* Checks each file, so that the message names the wrong setting. */
-static bool can_read_tls(struct rn_rationd_options *o, const struct rn_ruleset *ruleset)
-{
-    static const enum rn_rationd_setting files[] = {RN_SET_TLS_CERT, RN_SET_TLS_KEY,
-                                                    RN_SET_TLS_CLIENT_CA};
-
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        char problem[RN_FILE_PROBLEM], text[RN_FILE_PROBLEM + 32];
-
-        if (!o->values[files[i]])
-            continue;
-        int fd = rn_file_open(o->values[files[i]], problem);
-
-        if (fd < 0) {
-            snprintf(text, sizeof text, "it cannot be read: %s", problem);
-            return refuse_value(o, ruleset, files[i], text);
-        }
-        close(fd);
-    }
-    return true;
-}
-
-static bool read_tls(struct rn_rationd_options *o, const struct rn_ruleset *ruleset)
-{
-    const char *min = o->values[RN_SET_TLS_MIN];
-    struct ration_error error;
-    struct rn_tls *tls;
-
-    for (enum rn_rationd_setting i = RN_SET_TLS_KEY; i <= RN_SET_TLS; i++)
-        if (o->values[i] && !o->values[RN_SET_TLS_CERT])
-            return refuse_value(
-                o, ruleset, i,
-                "name the certificate with --tls-cert (tls_cert in the section server), too");
-    if (!o->values[RN_SET_TLS_CERT])
-        return true;
-    if (!o->values[RN_SET_TLS_KEY])
-        return refuse_value(
-            o, ruleset, RN_SET_TLS_CERT,
-            "name the file of its key with --tls-key (tls_key in the section server)");
-    if (min && strcmp(min, "1.2") != 0 && strcmp(min, "1.3") != 0)
-        return refuse_value(o, ruleset, RN_SET_TLS_MIN, "write 1.2 or 1.3");
-    o->tls = (struct rn_tls_files){.cert = o->values[RN_SET_TLS_CERT],
-                                   .key = o->values[RN_SET_TLS_KEY],
-                                   .client_ca = o->values[RN_SET_TLS_CLIENT_CA],
-                                   .only_13 = min && strcmp(min, "1.3") == 0};
-    if (!can_read_tls(o, ruleset))
-        return false;
-    if (rn_tls_new(&o->tls, &tls, &error) != 0)
-        return refuse_value(o, ruleset, RN_SET_TLS_CERT, error.text);
-    rn_tls_unref(tls);
-    return read_secure(o, ruleset);
-}
-
-/* --- Redis ---------------------------------------------------------------------------------- */
-
-static bool read_redis(struct rn_rationd_options *o, const struct rn_ruleset *ruleset)
-{
-    struct ration_error error;
-
-    if (!rn_rationd_parse_duration(o->values[RN_SET_REDIS_DEADLINE], &o->redis_deadline_ns) ||
-        o->redis_deadline_ns < REDIS_DEADLINE_MIN_NS ||
-        o->redis_deadline_ns > REDIS_DEADLINE_MAX_NS)
-        return refuse_value(o, ruleset, RN_SET_REDIS_DEADLINE, "write 1ms to 10s, such as 25ms");
-    if (strcmp(o->values[RN_SET_REDIS_NODES], "auto") != 0 &&
-        (!rn_rationd_parse_count(o->values[RN_SET_REDIS_NODES], 10000, &o->redis_nodes) ||
-         o->redis_nodes == 0))
-        return refuse_value(o, ruleset, RN_SET_REDIS_NODES,
-                            "write a number of nodes, 1 to 10000, or auto");
-    if (!rn_rationd_parse_flag(o->values[RN_SET_REDIS_CHANGES], &o->redis_changes))
-        return refuse_value(o, ruleset, RN_SET_REDIS_CHANGES, "write true or false");
-    o->shares = strcmp(o->values[RN_SET_REDIS], "none") != 0;
-    if (!o->shares || rn_url_parse(o->values[RN_SET_REDIS], &o->redis, &error) == 0)
-        return true;
-    /* Never print the URL: it may contain a password. */
-    fprintf(stderr, "rationd: --redis: %s\n", error.text);
-    return false;
-}
-
-/* Checks the syntax of listen addresses, and that there is one. Names are resolved later. */
-static bool check_addresses(const struct rn_rationd_options *o, const struct rn_ruleset *ruleset)
-{
-    static const enum rn_rationd_setting listeners[] = {RN_SET_HTTP, RN_SET_RESP, RN_SET_GRPC,
-                                                        RN_SET_ADMIN};
-    bool any = false;
-
-    for (size_t i = 0; i < sizeof listeners / sizeof *listeners; i++) {
-        const char *text = o->values[listeners[i]], *colon = strrchr(text, ':');
-        struct rn_address address;
-        struct ration_error error;
-
-        if (colon && rn_address_is_name(text))
-            text = colon;
-        if (strcmp(text, "none") == 0)
-            continue;
-        if (rn_address_parse(text, &address, &error) != 0)
-            return refuse_value(o, ruleset, listeners[i], error.text);
-        any = true;
-    }
-    return any || complain("http, resp, grpc and admin are all", "none",
-                           "give one of them an address, or no client can reach rationd");
-}
-
-static bool read_values(struct rn_rationd_options *o, const struct rn_ruleset *ruleset)
-{
-    uint32_t workers;
-
-    find_state(o);
-    if (!read_log(o, ruleset) || !read_secret_files(o, ruleset))
-        return false;
-    if (!rn_rationd_parse_size(o->values[RN_SET_MEMORY], &o->memory_bytes) ||
-        (o->memory_bytes != 0 && o->memory_bytes < 1 << 20))
-        return refuse_value(o, ruleset, RN_SET_MEMORY, "write a size of 1M or more, such as 256M");
-    if (!rn_rationd_parse_count(o->values[RN_SET_WORKERS], 256, &workers) ||
-        (workers == 0 && o->values[RN_SET_WORKERS] != settings[RN_SET_WORKERS].otherwise))
-        return refuse_value(o, ruleset, RN_SET_WORKERS, "write a number from 1 to 256");
-    o->workers = workers;
-    if (!rn_rationd_parse_count(o->values[RN_SET_CONNECTIONS], 10000000, &o->connections))
-        return refuse_value(o, ruleset, RN_SET_CONNECTIONS, "write a number of connections");
-    if (!rn_rationd_parse_count(o->values[RN_SET_PER_ADDRESS], 10000000, &o->per_address))
-        return refuse_value(o, ruleset, RN_SET_PER_ADDRESS, "write a number of connections");
-    if (!rn_rationd_parse_size(o->values[RN_SET_INPUT_MEMORY], &o->input_bytes) ||
-        o->input_bytes < INPUT_MIN_BYTES)
-        return refuse_value(o, ruleset, RN_SET_INPUT_MEMORY,
-                            "write a size of 16M or more, such as 64M");
-    if (!rn_rationd_parse_flag(o->values[RN_SET_TRUST_LOCAL], &o->trust_local))
-        return refuse_value(o, ruleset, RN_SET_TRUST_LOCAL, "write true or false");
-    if (!o->trust_local && o->token_count == 0)
-        return refuse_value(
-            o, ruleset, RN_SET_TRUST_LOCAL,
-            "set admin_token or tokens, too, or no client could use the admin port");
-    if (!rn_rationd_parse_count(o->values[RN_SET_GRPC_MAX_AGE], 100 * 86400, &o->grpc_max_age))
-        return refuse_value(o, ruleset, RN_SET_GRPC_MAX_AGE, "write seconds; 0: for ever");
-    if (!rn_rationd_parse_flag(o->values[RN_SET_RLS_HEADERS], &o->rls_headers))
-        return refuse_value(o, ruleset, RN_SET_RLS_HEADERS, "write true or false");
-    if (!rn_rationd_parse_flag(o->values[RN_SET_RLS_METADATA], &o->rls_metadata))
-        return refuse_value(o, ruleset, RN_SET_RLS_METADATA, "write true or false");
-    if (!rn_rationd_parse_flag(o->values[RN_SET_RLS_QUOTA_MODE], &o->rls_quota_mode))
-        return refuse_value(o, ruleset, RN_SET_RLS_QUOTA_MODE, "write true or false");
-    return check_addresses(o, ruleset) && read_redis(o, ruleset) && read_tls(o, ruleset);
 }
 
 bool rn_rationd_options_resolve(struct rn_rationd_options *o, const struct rn_ruleset *ruleset)
 {
     for (size_t i = 0; i < RN_SET_COUNT; i++) {
-        const struct rn_setting *s = find_setting(ruleset, settings[i].name);
+        const struct rn_setting *s = find_setting(ruleset, rn_rationd_specs[i].name);
 
         if (!o->values[i] && s) {
             o->from_file[i] = true;
             o->values[i] = strndup(s->value.data, s->value.len); /* outlives the rules */
-            if (!o->values[i])
-                return complain("out of memory at", settings[i].name, NULL);
+            if (!o->values[i]) {
+                fprintf(stderr, "rationd: out of memory at %s\n", rn_rationd_specs[i].name);
+                return false;
+            }
         }
-        if (!o->values[i] && settings[i].environment)
-            o->values[i] = getenv(settings[i].environment);
+        if (!o->values[i] && rn_rationd_specs[i].environment)
+            o->values[i] = getenv(rn_rationd_specs[i].environment);
         if (!o->values[i])
-            o->values[i] = settings[i].otherwise;
+            o->values[i] = rn_rationd_specs[i].otherwise;
     }
-    return read_values(o, ruleset);
+    return rn_rationd_settings_read(o, ruleset);
 }

@@ -65,7 +65,7 @@ struct rn_rationd_options {
 
     /* Parsed values, after rn_rationd_options_resolve. */
     uint64_t memory_bytes; /* 0: as in the file, or the default */
-    unsigned workers;      /* 0: one for each processor */
+    uint32_t workers;      /* 0: one for each processor */
     uint32_t connections, per_address;
     uint64_t input_bytes;    /* memory for incomplete requests */
     bool trust_local;        /* callers on this machine need no token */
@@ -84,6 +84,7 @@ struct rn_rationd_options {
     bool redis_changes;    /* whether nodes share operators' changes */
     const char *state;     /* NULL: none */
     char state_path[4096]; /* storage for `state` */
+    unsigned tls_min;      /* 0: 1.2, 1: 1.3 */
     struct rn_tls_files tls;   /* cert NULL: no TLS */
     bool secure[RN_SET_COUNT]; /* listeners that use TLS */
 };

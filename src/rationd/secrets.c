@@ -14,51 +14,36 @@
 
 #define FILE_MAX_BYTES 4096
 
-/* What is wrong with the text of a file without its newline; NULL: nothing. */
-static const char *find_fault(const char *text, size_t len)
-{
-    if (len == 0)
-        return "the file is empty; write the secret into it, as one line";
-    if (len > FILE_MAX_BYTES)
-        return "the file has more than 4096 bytes; write the secret into it, as one line";
-    for (size_t i = 0; i < len; i++)
-        if ((unsigned char)text[i] < ' ' || text[i] == 0x7f)
-            return "the file has several lines or control characters; write the secret into it, "
-                   "as one line";
-    return NULL;
-}
-
-static ssize_t read_all(int fd, char *bytes, size_t room)
-{
-    size_t len = 0;
-    ssize_t n;
-
-    while ((n = read(fd, bytes + len, room - len)) != 0 && (n > 0 || errno == EINTR))
-        len += n > 0 ? (size_t)n : 0;
-    return n < 0 ? -1 : (ssize_t)len;
-}
-
 char *rn_secrets_read_file(const char *path, struct ration_error *error)
 {
     char bytes[FILE_MAX_BYTES + 3], problem[RN_FILE_PROBLEM], *text = NULL;
+    const char *fault = NULL;
     int fd = rn_file_open(path, problem);
+    size_t len = 0;
     struct stat st;
+    ssize_t n;
 
     if (fd < 0) {
         rn_error_set(error, RATION_EIO, 0, "the file cannot be read: %s", problem);
         return NULL;
     }
-    ssize_t len = read_all(fd, bytes, sizeof bytes);
-    const char *fault = "the file cannot be read";
-
+    while ((n = read(fd, bytes + len, sizeof bytes - len)) != 0 && (n > 0 || errno == EINTR))
+        len += n > 0 ? (size_t)n : 0;
     if (len > 0 && bytes[len - 1] == '\n')
         len -= len > 1 && bytes[len - 2] == '\r' ? 2 : 1;
-    if (len >= 0)
-        fault = find_fault(bytes, (size_t)len);
-    if (!fault && !(text = strndup(bytes, (size_t)len)))
-        fault = "out of memory";
+    for (size_t i = 0; i < len; i++)
+        if ((unsigned char)bytes[i] < ' ' || bytes[i] == 0x7f)
+            fault = "the file has several lines or control characters";
+    if (n != 0)
+        fault = "the file cannot be read";
+    else if (len == 0)
+        fault = "the file is empty";
+    else if (len > FILE_MAX_BYTES)
+        fault = "the file has more than 4096 bytes";
     if (fault)
-        rn_error_set(error, RATION_EIO, 0, "%s", fault);
+        rn_error_set(error, RATION_EIO, 0, "%s; write the secret into it, as one line", fault);
+    else if (!(text = strndup(bytes, len)))
+        rn_error_set(error, RATION_ENOMEM, 0, "out of memory");
     else if (fstat(fd, &st) == 0 && (st.st_mode & S_IROTH))
         rn_log(RN_LOG_WARN, "secret.exposed", RN_LOG_TEXT("file", rn_slice_of(path)),
                RN_LOG_TEXT("meaning", RN_SLICE("every user of this machine can read it")),
@@ -125,27 +110,25 @@ bool rn_secrets_read_tokens(struct rn_rationd_options *o, const struct rn_rulese
     return true;
 }
 
-static void reload_token(struct rn_token_guard *guard, struct rn_token *token)
-{
-    struct ration_error error;
-    char *text = rn_secrets_read_file(token->file, &error);
-    const struct rn_token *same = text ? rn_token_find(guard, rn_slice_of(text)) : NULL;
-
-    if (same && same != token)
-        rn_error_set(&error, RATION_EPARSE, 0, "it is the same as %s", same->name);
-    if (!text || (same && same != token))
-        rn_log(RN_LOG_ERROR, "token.kept", RN_LOG_TEXT("token", rn_slice_of(token->name)),
-               RN_LOG_TEXT("file", rn_slice_of(token->file)),
-               RN_LOG_TEXT("error", rn_slice_of(error.text)),
-               RN_LOG_TEXT("meaning", RN_SLICE("the former token goes on working")));
-    if (text && rn_token_replace(guard, token, text))
-        rn_log(RN_LOG_INFO, "token.changed", RN_LOG_TEXT("token", rn_slice_of(token->name)),
-               RN_LOG_TEXT("file", rn_slice_of(token->file)));
-}
-
 void rn_secrets_reload_tokens(struct rn_token_guard *guard)
 {
-    for (size_t i = 0; i < guard->token_count; i++)
-        if (guard->tokens[i].file)
-            reload_token(guard, &guard->tokens[i]);
+    for (size_t i = 0; i < guard->token_count; i++) {
+        struct rn_token *token = &guard->tokens[i];
+        struct ration_error error;
+        char *text = token->file ? rn_secrets_read_file(token->file, &error) : NULL;
+        const struct rn_token *same = text ? rn_token_find(guard, rn_slice_of(text)) : NULL;
+
+        if (!token->file)
+            continue;
+        if (same && same != token)
+            rn_error_set(&error, RATION_EPARSE, 0, "it is the same as %s", same->name);
+        if (!text || (same && same != token))
+            rn_log(RN_LOG_ERROR, "token.kept", RN_LOG_TEXT("token", rn_slice_of(token->name)),
+                   RN_LOG_TEXT("file", rn_slice_of(token->file)),
+                   RN_LOG_TEXT("error", rn_slice_of(error.text)),
+                   RN_LOG_TEXT("meaning", RN_SLICE("the former token goes on working")));
+        if (text && rn_token_replace(guard, token, text))
+            rn_log(RN_LOG_INFO, "token.changed", RN_LOG_TEXT("token", rn_slice_of(token->name)),
+                   RN_LOG_TEXT("file", rn_slice_of(token->file)));
+    }
 }

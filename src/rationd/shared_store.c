@@ -18,23 +18,17 @@
 static const struct rn_hash_key published = {UINT64_C(0x7261746961746564),
                                              UINT64_C(0x6f6e206b65797331)};
 
-static struct rn_hash_key secret_of(const char *text)
-{
-    struct rn_hash_key other = {~published.k0, published.k1};
-
-    if (!text || !*text)
-        return published;
-    return (struct rn_hash_key){rn_siphash(&published, text, strlen(text)),
-                                rn_siphash(&other, text, strlen(text))};
-}
-
 /* --- life -------------------------------------------------------------------------------- */
 
 bool rn_shared_store_open(struct rn_shared_store *shared, const struct rn_rationd_options *options,
                           struct ration *limiter)
 {
-    struct rn_hash_key secret = secret_of(options->values[RN_SET_REDIS_KEY_SECRET]);
+    const char *text = options->values[RN_SET_REDIS_KEY_SECRET];
+    struct rn_hash_key secret = published, other = {~published.k0, published.k1};
 
+    if (text && *text)
+        secret = (struct rn_hash_key){rn_siphash(&published, text, strlen(text)),
+                                      rn_siphash(&other, text, strlen(text))};
     shared->options = options;
     shared->limiter = limiter;
     snprintf(shared->fingerprint, sizeof shared->fingerprint, "%016" PRIx64,
@@ -89,28 +83,6 @@ static void count_nodes(struct rn_timer *timer)
     rn_timer_set(wheel, timer, rn_wheel_now(wheel) + COUNT_NS);
 }
 
-static int open_store(struct rn_loop_store *store, struct ration_error *error)
-{
-    const struct rn_rationd_options *o = store->shared->options;
-    struct rn_async_options async = {.nodes = nodes_of(store->shared),
-                                     .workers = store->shared->count,
-                                     .by_tag = o->redis.kind == RN_URL_CLUSTER};
-    int code = rn_redis_new(store->loop, &o->redis, o->redis_deadline_ns, &store->redis, error);
-
-    if (code != 0)
-        return code;
-    rn_redis_agree(store->redis, store->shared->fingerprint);
-    code = rn_leased_new(
-        store->loop, store->redis,
-        &(struct rn_leased_options){.deadline_ns = o->redis_deadline_ns,
-                                    .path = o->state ? store->shared->leases_path : NULL},
-        &store->leased, error);
-    if (code == 0)
-        code = rn_async_new(store->loop, store->redis, rn_leased_backend(store->leased), &async,
-                            &store->async, error);
-    return code;
-}
-
 /* Sends unreported units and returns leases while Redis is connected; answers all waiting charges.
  */
 static void close_store(struct rn_loop_store *store)
@@ -124,11 +96,25 @@ static void close_store(struct rn_loop_store *store)
 
 void rn_shared_store_begin(struct rn_shared_store *shared, struct rn_loop *loop)
 {
+    const struct rn_rationd_options *o = shared->options;
     struct rn_loop_store store = {.timer = {.fire = count_nodes}, .shared = shared, .loop = loop};
     struct rn_loop_store *place = &shared->stores[rn_loop_index(loop)];
+    struct rn_leased_options leased = {.deadline_ns = o->redis_deadline_ns,
+                                       .path = o->state ? shared->leases_path : NULL};
+    struct rn_async_options async = {.nodes = nodes_of(shared),
+                                     .workers = shared->count,
+                                     .by_tag = o->redis.kind == RN_URL_CLUSTER};
     struct ration_error error;
+    int code = rn_redis_new(loop, &o->redis, o->redis_deadline_ns, &store.redis, &error);
 
-    if (open_store(&store, &error) != 0) {
+    if (code == 0) {
+        rn_redis_agree(store.redis, shared->fingerprint);
+        code = rn_leased_new(loop, store.redis, &leased, &store.leased, &error);
+    }
+    if (code == 0)
+        code = rn_async_new(loop, store.redis, rn_leased_backend(store.leased), &async,
+                            &store.async, &error);
+    if (code != 0) {
         rn_log(RN_LOG_ERROR, "redis.unusable", RN_LOG_TEXT("error", rn_slice_of(error.text)));
         close_store(&store);
         return;

@@ -47,7 +47,7 @@ void rn_shared_store_close(struct rn_shared_store *shared);
 void rn_shared_store_begin(struct rn_shared_store *shared, struct rn_loop *loop);
 void rn_shared_store_end(struct rn_shared_store *shared, struct rn_loop *loop);
 
-/* shared_metrics.c; `arg` is the rn_shared_store. */
+/* shared_store_metrics.c; `arg` is the rn_shared_store. */
 void rn_shared_store_put_metrics(void *arg, struct rn_buf *out);
 
 /* Whether all loops reach Redis. */

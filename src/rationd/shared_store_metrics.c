@@ -85,6 +85,7 @@ static const struct family families[] = {
      OF_ASYNC(unreported, GAUGE)},
     {"ration_async_keys", "Keys of async limits that are known.", OF_ASYNC(keys, GAUGE)},
 };
+#define FAMILIES (sizeof families / sizeof *families)
 
 static uint64_t value_of(const struct rn_loop_store *store, const struct family *family)
 {
@@ -96,18 +97,6 @@ static uint64_t value_of(const struct rn_loop_store *store, const struct family 
                                                  family->offset);
 
     return atomic_load_explicit(counter, memory_order_relaxed);
-}
-
-static void put_families(struct rn_shared_store *shared, struct rn_buf *out)
-{
-    for (size_t f = 0; f < sizeof families / sizeof *families; f++) {
-        uint64_t sum = 0;
-
-        for (unsigned i = 0; i < shared->count; i++)
-            sum += shared->stores[i].redis ? value_of(&shared->stores[i], &families[f]) : 0;
-        rn_metrics_begin(out, families[f].name, families[f].type, families[f].help);
-        rn_metrics_put(out, families[f].name, NULL, 0, sum);
-    }
 }
 
 /* --- servers ------------------------------------------------------------------------------ */
@@ -135,38 +124,40 @@ static void put_servers(struct rn_shared_store *shared, struct rn_buf *out)
     free(servers);
 }
 
-/* --- without it --------------------------------------------------------------------------- */
+/* --- the page ----------------------------------------------------------------------------- */
 
-static void put_policy(const struct rn_fallback_counts *counts, struct rn_buf *out)
+void rn_shared_store_put_metrics(void *arg, struct rn_buf *out)
 {
-    static const char name[] = "ration_store_fallbacks_total", lost[] = "ration_store_lost_total";
+    static const char up[] = "ration_store_up", fallbacks[] = "ration_store_fallbacks_total",
+                      lost[] = "ration_store_lost_total";
+    struct rn_shared_store *shared = arg;
+    const struct rn_fallback_counts *counts = &shared->limiter->fallback->counts;
     const struct {
         const char *policy;
         uint64_t count;
     } rows[] = {{"local", counts->local}, {"allow", counts->allowed}, {"refuse", counts->refused}};
 
-    rn_metrics_begin(out, name, RN_METRICS_COUNTER,
+    rn_metrics_begin(out, up, RN_METRICS_GAUGE,
+                     "Whether all threads can ask the store that nodes share, and it serves.");
+    rn_metrics_put(out, up, NULL, 0, rn_shared_store_is_up(shared));
+    pthread_mutex_lock(&shared->lock);
+    for (const struct family *f = families; f < families + FAMILIES; f++) {
+        uint64_t sum = 0;
+
+        for (unsigned i = 0; i < shared->count; i++)
+            sum += shared->stores[i].redis ? value_of(&shared->stores[i], f) : 0;
+        rn_metrics_begin(out, f->name, f->type, f->help);
+        rn_metrics_put(out, f->name, NULL, 0, sum);
+    }
+    put_servers(shared, out);
+    pthread_mutex_unlock(&shared->lock);
+    rn_metrics_begin(out, fallbacks, RN_METRICS_COUNTER,
                      "Charges decided by a rule's policy, because the store did not answer.");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        rn_metrics_put(out, name, &(struct rn_metrics_label){"policy", rn_slice_of(rows[i].policy)},
-                       1, rows[i].count);
+        rn_metrics_put(out, fallbacks,
+                       &(struct rn_metrics_label){"policy", rn_slice_of(rows[i].policy)}, 1,
+                       rows[i].count);
     rn_metrics_begin(out, lost, RN_METRICS_COUNTER,
                      "Refunds, renewals, releases and resets that did not reach the store.");
     rn_metrics_put(out, lost, NULL, 0, counts->lost);
-}
-
-void rn_shared_store_put_metrics(void *arg, struct rn_buf *out)
-{
-    static const char up[] = "ration_store_up";
-    struct rn_shared_store *shared = arg;
-    bool is_up = rn_shared_store_is_up(shared);
-
-    rn_metrics_begin(out, up, RN_METRICS_GAUGE,
-                     "Whether all threads can ask the store that nodes share, and it serves.");
-    rn_metrics_put(out, up, NULL, 0, is_up);
-    pthread_mutex_lock(&shared->lock);
-    put_families(shared, out);
-    put_servers(shared, out);
-    pthread_mutex_unlock(&shared->lock);
-    put_policy(&shared->limiter->fallback->counts, out);
 }

@@ -35,37 +35,9 @@ static void add(struct listing *list, struct rn_slice name, struct rn_slice valu
 
 /* --- which of them the rules need ----------------------------------------------------------- */
 
-/* Notes the attribute, and the header that it is read from. NGX_ERROR: out of memory. */
-static ngx_int_t note_needed(struct rn_ngx_needed *needed, const struct rn_attribute *attribute,
-                             ngx_pool_t *pool)
-{
-    const struct rn_slice prefix = RN_SLICE(RN_NGX_HEADER_PREFIX);
-    struct rn_slice name = attribute->name, header = attribute->header;
-
-    needed->ip |= rn_slice_is(name, "ip");
-    needed->method |= rn_slice_is(name, "method");
-    needed->path |= rn_slice_is(name, "path") || attribute->source == RN_SOURCE_PATH;
-    needed->host |= rn_slice_is(name, "host");
-    needed->scheme |= rn_slice_is(name, "scheme");
-    needed->any = needed->ip || needed->method || needed->path || needed->host || needed->scheme;
-    if (header.len == 0 && rn_slice_starts_with(name, prefix))
-        header = (struct rn_slice){name.data + prefix.len, name.len - prefix.len};
-    if (header.len == 0)
-        return NGX_OK;
-
-    ngx_str_t *to = &needed->headers[needed->header_count++];
-
-    to->len = prefix.len + header.len;
-    to->data = ngx_pnalloc(pool, to->len);
-    if (!to->data)
-        return NGX_ERROR;
-    memcpy(to->data, prefix.data, prefix.len);
-    memcpy(to->data + prefix.len, header.data, header.len);
-    return NGX_OK;
-}
-
 struct rn_ngx_needed *rn_ngx_attributes_needed(const struct rn_ruleset *ruleset, ngx_pool_t *pool)
 {
+    const struct rn_slice prefix = RN_SLICE(RN_NGX_HEADER_PREFIX);
     struct rn_ngx_needed *needed = ngx_pcalloc(pool, sizeof *needed);
 
     if (!needed)
@@ -73,15 +45,35 @@ struct rn_ngx_needed *rn_ngx_attributes_needed(const struct rn_ruleset *ruleset,
     needed->headers = ngx_palloc(pool, (ruleset->attribute_count + 1) * sizeof *needed->headers);
     if (!needed->headers)
         return NULL;
-    for (uint32_t i = 0; i < ruleset->attribute_count; i++)
-        if (note_needed(needed, &ruleset->attributes[i], pool) != NGX_OK)
+    for (uint32_t i = 0; i < ruleset->attribute_count; i++) {
+        const struct rn_attribute *attribute = &ruleset->attributes[i];
+        struct rn_slice name = attribute->name, header = attribute->header;
+
+        needed->ip |= rn_slice_is(name, "ip");
+        needed->method |= rn_slice_is(name, "method");
+        needed->path |= rn_slice_is(name, "path") || attribute->source == RN_SOURCE_PATH;
+        needed->host |= rn_slice_is(name, "host");
+        needed->scheme |= rn_slice_is(name, "scheme");
+        if (header.len == 0 && rn_slice_starts_with(name, prefix))
+            header = (struct rn_slice){name.data + prefix.len, name.len - prefix.len};
+        if (header.len == 0)
+            continue;
+        ngx_str_t *to = &needed->headers[needed->header_count++];
+
+        to->len = prefix.len + header.len;
+        to->data = ngx_pnalloc(pool, to->len);
+        if (!to->data)
             return NULL;
+        memcpy(to->data, prefix.data, prefix.len);
+        memcpy(to->data + prefix.len, header.data, header.len);
+    }
+    needed->any = needed->ip || needed->method || needed->path || needed->host || needed->scheme;
     return needed;
 }
 
 /* --- room --------------------------------------------------------------------------------- */
 
-/* How many headers there are, and the bytes of all names that are to be made. */
+/* How many headers there are, and the bytes of all names that must be made. */
 static RN_ASIDE size_t measure_headers(const struct listing *list, size_t *count)
 {
     size_t bytes = 0;
@@ -96,22 +88,11 @@ static RN_ASIDE size_t measure_headers(const struct listing *list, size_t *count
     return bytes;
 }
 
-static RN_ASIDE ngx_int_t make_more_room(struct rn_ngx_worker *worker, size_t attributes)
-{
-    struct ration_attribute *more =
-        realloc(worker->attributes, 2 * attributes * sizeof *worker->attributes);
-
-    if (!more)
-        return NGX_ERROR;
-    worker->attributes = more;
-    worker->attribute_room = 2 * attributes;
-    return NGX_OK;
-}
-
 /* No header is left out for want of room: which ones a client sends is up to it. */
 static ngx_int_t make_room(const struct listing *list, size_t count)
 {
     struct rn_ngx_worker *worker = list->worker;
+    struct ration_attribute *more;
 
     if (list->headers) {
         size_t name_bytes = measure_headers(list, &count);
@@ -120,12 +101,19 @@ static ngx_int_t make_room(const struct listing *list, size_t count)
         if (!rn_buf_reserve(&worker->names, name_bytes + 1))
             return NGX_ERROR;
     }
-    return rn_likely(count <= worker->attribute_room) ? NGX_OK : make_more_room(worker, count);
+    if (rn_likely(count <= worker->attribute_room))
+        return NGX_OK;
+    more = realloc(worker->attributes, 2 * count * sizeof *worker->attributes);
+    if (!more)
+        return NGX_ERROR;
+    worker->attributes = more;
+    worker->attribute_room = 2 * count;
+    return NGX_OK;
 }
 
 /* --- one by one ------------------------------------------------------------------------------ */
 
-/* Those of ration_attribute. A value that is one variable need not be copied. */
+/* Attributes of ration_attribute. A value that is one variable need not be copied. */
 static ngx_int_t add_given(struct listing *list, const ngx_array_t *given)
 {
     struct rn_ngx_attribute *attributes = given->elts;
@@ -182,7 +170,7 @@ static RN_ASIDE void add_headers(struct listing *list)
 }
 
 /* The path is as the client sent it, whatever it was rewritten to: rules decode it
- * themselves, and in what nginx has decoded nobody can tell what was encoded. */
+ * themselves, and what nginx has decoded does not show what was encoded. */
 static RN_ASIDE void add_fixed(struct listing *list)
 {
     const struct rn_ngx_needed *needed = list->needed;

@@ -22,16 +22,21 @@ void *rn_ngx_config_new_main(ngx_conf_t *cf)
     return main;
 }
 
-/* One state file for each configuration: /etc/nginx/ has /dev/shm/ration-nginx-etc-nginx. A
- * very long path is cut to its end, with a hash of the whole. */
-static ngx_int_t name_state(ngx_conf_t *cf, struct rn_ngx_main *main)
+/* Names the state file, one for each configuration: /etc/nginx/ has
+ * /dev/shm/ration-nginx-etc-nginx. A very long path is cut to its end, with a hash of the
+ * whole. */
+char *rn_ngx_config_init_main(ngx_conf_t *cf, void *conf)
 {
+    struct rn_ngx_main *main = conf;
     ngx_str_t prefix = cf->cycle->conf_prefix;
     size_t room = sizeof STATE_PREFIX + STATE_NAME_MAX + 16;
-    u_char *name = ngx_pnalloc(cf->pool, room), *end;
+    u_char *name, *end;
 
+    if (main->state.len != 0)
+        return NGX_CONF_OK;
+    name = ngx_pnalloc(cf->pool, room);
     if (!name)
-        return NGX_ERROR;
+        return NGX_CONF_ERROR;
     while (prefix.len > 0 && prefix.data[prefix.len - 1] == '/')
         prefix.len--;
     if (prefix.len <= STATE_NAME_MAX)
@@ -44,15 +49,6 @@ static ngx_int_t name_state(ngx_conf_t *cf, struct rn_ngx_main *main)
     for (u_char *p = name + sizeof STATE_PREFIX - 1; p < end; p++)
         *p = *p == '/' ? '-' : *p;
     main->state = (ngx_str_t){(size_t)(end - name), name};
-    return NGX_OK;
-}
-
-char *rn_ngx_config_init_main(ngx_conf_t *cf, void *conf)
-{
-    struct rn_ngx_main *main = conf;
-
-    if (main->state.len == 0 && name_state(cf, main) != NGX_OK)
-        return NGX_CONF_ERROR;
     return NGX_CONF_OK;
 }
 

@@ -24,12 +24,13 @@ ngx_int_t rn_ngx_headers_note(struct rn_ngx_context *context, const struct ratio
     return context->headers.data ? NGX_OK : NGX_ERROR;
 }
 
-/* Lines "Name: value\r\n". */
-static ngx_int_t push_lines(ngx_http_request_t *r, ngx_str_t lines)
+RN_HOT static ngx_int_t filter(ngx_http_request_t *r)
 {
-    u_char *at = lines.data, *end = lines.data + lines.len;
+    struct rn_ngx_context *context = r == r->main ? rn_ngx_context_find(r) : NULL;
+    u_char *at = context ? context->headers.data : NULL;
+    u_char *end = context ? at + context->headers.len : NULL;
 
-    while (at < end) {
+    while (at < end) { /* lines "Name: value\r\n" */
         u_char *colon = memchr(at, ':', (size_t)(end - at));
         u_char *line_end = memchr(at, '\r', (size_t)(end - at));
         ngx_table_elt_t *header = ngx_list_push(&r->headers_out.headers);
@@ -42,15 +43,6 @@ static ngx_int_t push_lines(ngx_http_request_t *r, ngx_str_t lines)
         header->value = (ngx_str_t){(size_t)(line_end - colon) - 2, colon + 2};
         at = line_end + 2;
     }
-    return NGX_OK;
-}
-
-RN_HOT static ngx_int_t filter(ngx_http_request_t *r)
-{
-    struct rn_ngx_context *context = r == r->main ? rn_ngx_context_find(r) : NULL;
-
-    if (context && context->headers.len != 0 && push_lines(r, context->headers) != NGX_OK)
-        return NGX_ERROR;
     return next_filter(r);
 }
 

@@ -151,7 +151,7 @@ void rn_ngx_link_forget(struct rn_ngx_link *link, uint64_t number, rn_ngx_on_rep
     link->owed[at].arg = NULL;
 }
 
-/* --- commands whose replies nobody waits for ----------------------------------------------- */
+/* --- commands whose replies are ignored ---------------------------------------------------- */
 
 void rn_ngx_link_send_sometime(struct rn_ngx_link *link, struct rn_slice command)
 {
@@ -167,20 +167,6 @@ void rn_ngx_link_send_sometime(struct rn_ngx_link *link, struct rn_slice command
     link->later.failed = false;
 }
 
-/* One write to the buffer, but one outstanding reply for each command. */
-static void send_later(struct rn_ngx_link *link)
-{
-    struct rn_slice all = rn_buf_slice(&link->later);
-
-    for (; link->later_count > 0 && rn_ngx_link_can_ask(link); link->later_count--) {
-        if (push(link, all, NULL, NULL) == 0)
-            return;
-        all.len = 0;
-    }
-    rn_buf_clear(&link->later);
-    link->later_count = 0;
-}
-
 /* --- in -------------------------------------------------------------------------------------- */
 
 /* The text of the error may quote the password: do not log it. */
@@ -194,8 +180,12 @@ static bool on_auth(struct rn_ngx_link *link, void *arg, struct rn_slice reply)
     return false;
 }
 
+/* Then sends what had to wait, with one write to the buffer, but one outstanding reply for each
+ * command. */
 static bool on_pong(struct rn_ngx_link *link, void *arg, struct rn_slice reply)
 {
+    struct rn_slice later = rn_buf_slice(&link->later);
+
     (void)arg;
     if (!reply.data)
         return true;
@@ -208,7 +198,13 @@ static bool on_pong(struct rn_ngx_link *link, void *arg, struct rn_slice reply)
     link->misses = 0;
     link->logged_error = false;
     rn_ngx_server_found(link->server, link->log);
-    send_later(link);
+    for (; link->later_count > 0 && rn_ngx_link_can_ask(link); link->later_count--) {
+        if (push(link, later, NULL, NULL) == 0)
+            return true;
+        later.len = 0;
+    }
+    rn_buf_clear(&link->later);
+    link->later_count = 0;
     return true;
 }
 

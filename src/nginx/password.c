@@ -18,29 +18,22 @@ static ngx_int_t refuse(ngx_conf_t *cf, const ngx_str_t *file, const char *why)
     return NGX_ERROR;
 }
 
-static void warn_if_readable(ngx_conf_t *cf, const ngx_str_t *file, int fd)
-{
-    struct stat st;
-
-    if (fstat(fd, &st) == 0 && (st.st_mode & S_IROTH))
-        ngx_conf_log_error(NGX_LOG_WARN, cf, 0,
-                           "the file of \"password_file=%V\" can be read by every user of this "
-                           "machine",
-                           file);
-}
-
 /* The number of bytes; -1 after logging why. LINE_MAX_BYTES + 1 means too long. */
 static ssize_t read_file(ngx_conf_t *cf, const ngx_str_t *file, char bytes[LINE_MAX_BYTES + 1])
 {
     int fd = open((const char *)file->data,
                   O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); /* a FIFO reads as empty */
     ssize_t n = fd >= 0 ? read(fd, bytes, LINE_MAX_BYTES + 1) : -1;
+    struct stat st;
 
     if (n < 0)
         ngx_conf_log_error(NGX_LOG_EMERG, cf, ngx_errno,
                            "the file of \"password_file=%V\" cannot be read", file);
-    else
-        warn_if_readable(cf, file, fd);
+    else if (fstat(fd, &st) == 0 && (st.st_mode & S_IROTH))
+        ngx_conf_log_error(NGX_LOG_WARN, cf, 0,
+                           "the file of \"password_file=%V\" can be read by every user of this "
+                           "machine",
+                           file);
     if (fd >= 0)
         (void)close(fd);
     return n;

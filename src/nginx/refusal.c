@@ -35,14 +35,19 @@ static bool accepts_problem(ngx_http_request_t *r)
     return false;
 }
 
-static ngx_int_t send_body(struct rn_ngx_context *context, const struct ration_outcome *outcome,
-                           int64_t now_ns, bool problem)
+ngx_int_t rn_ngx_refuse(struct rn_ngx_context *context, const struct ration_outcome *outcome,
+                        int64_t now_ns)
 {
     static ngx_str_t json = ngx_string("application/json"), problem_json = ngx_string(PROBLEM);
     ngx_http_request_t *r = context->request;
+    enum rn_ngx_body how = (enum rn_ngx_body)rn_ngx_location_of(r)->body;
     struct rn_buf *text = &context->worker->text;
     struct rn_answer_extra extra = {.wall_ns = ration_wall(context->worker->limiter, now_ns)};
     ngx_http_complex_value_t body;
+
+    if (how == RN_NGX_BODY_OFF || has_error_page(r, outcome->status))
+        return outcome->status;
+    bool problem = how == RN_NGX_BODY_PROBLEM || (how == RN_NGX_BODY_AUTO && accepts_problem(r));
 
     rn_buf_clear(text);
     rn_answer_put_body(text, outcome, &extra, problem);
@@ -54,17 +59,4 @@ static ngx_int_t send_body(struct rn_ngx_context *context, const struct ration_o
     ngx_http_finalize_request(
         r, ngx_http_send_response(r, outcome->status, problem ? &problem_json : &json, &body));
     return NGX_DONE;
-}
-
-ngx_int_t rn_ngx_refuse(struct rn_ngx_context *context, const struct ration_outcome *outcome,
-                        int64_t now_ns)
-{
-    ngx_http_request_t *r = context->request;
-    enum rn_ngx_body body = (enum rn_ngx_body)rn_ngx_location_of(r)->body;
-
-    if (body == RN_NGX_BODY_OFF || has_error_page(r, outcome->status))
-        return outcome->status;
-    return send_body(context, outcome, now_ns,
-                     body == RN_NGX_BODY_PROBLEM ||
-                         (body == RN_NGX_BODY_AUTO && accepts_problem(r)));
 }

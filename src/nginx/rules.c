@@ -36,28 +36,12 @@ static void log_report(ngx_conf_t *cf, const struct rn_report *report)
                            report->count[RN_ERROR] - RN_REPORT_KEPT);
 }
 
-static ngx_int_t load(ngx_conf_t *cf, struct rn_ngx_main *main)
-{
-    struct rn_report *report = malloc(sizeof *report); /* large */
-
-    if (!report)
-        return NGX_ERROR;
-    rn_report_init(report);
-    main->ruleset =
-        rn_ruleset_load((const char *const *)main->rule_files.elts, main->rule_files.nelts, report);
-    log_report(cf, report);
-    if (!main->ruleset && report->count[RN_ERROR] == 0)
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "out of memory while reading the rules");
-    rn_report_done(report);
-    free(report);
-    return main->ruleset ? NGX_OK : NGX_ERROR;
-}
-
 char *rn_ngx_rules_read(ngx_conf_t *cf, ngx_command_t *command, void *conf)
 {
     struct rn_ngx_main *main = conf;
     ngx_str_t *words = cf->args->elts;
     ngx_pool_cleanup_t *cleanup;
+    struct rn_report *report;
 
     (void)command;
     if (main->rule_files.nelts != 0)
@@ -74,5 +58,16 @@ char *rn_ngx_rules_read(ngx_conf_t *cf, ngx_command_t *command, void *conf)
             return NGX_CONF_ERROR;
         *file = (char *)words[i].data; /* nginx terminates it */
     }
-    return load(cf, main) == NGX_OK ? NGX_CONF_OK : NGX_CONF_ERROR;
+    report = malloc(sizeof *report); /* too large for the stack */
+    if (!report)
+        return NGX_CONF_ERROR;
+    rn_report_init(report);
+    main->ruleset =
+        rn_ruleset_load((const char *const *)main->rule_files.elts, main->rule_files.nelts, report);
+    log_report(cf, report);
+    if (!main->ruleset && report->count[RN_ERROR] == 0)
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "out of memory while reading the rules");
+    rn_report_done(report);
+    free(report);
+    return main->ruleset ? NGX_CONF_OK : NGX_CONF_ERROR;
 }

@@ -78,30 +78,6 @@ static char *refuse_value(ngx_conf_t *cf, const struct given *given, enum parame
     return refuse_parameter(cf, &word);
 }
 
-static char *read_timeout(ngx_conf_t *cf, struct given *given, struct rn_ngx_location *location)
-{
-    ngx_int_t ms = given->values[TIMEOUT].len != 0 ? ngx_parse_time(&given->values[TIMEOUT], 0)
-                                                   : DEFAULT_TIMEOUT_MS;
-
-    if (ms == NGX_ERROR || ms < 1 || ms > TIMEOUT_MAX_MS)
-        return refuse_value(cf, given, TIMEOUT);
-    location->timeout_ms = (ngx_msec_t)ms;
-    return NGX_CONF_OK;
-}
-
-static char *read_connections(ngx_conf_t *cf, const struct given *given,
-                              struct rn_ngx_server *server)
-{
-    ngx_str_t text = given->values[CONNECTIONS];
-    ngx_int_t n = text.len != 0 ? ngx_atoi(text.data, text.len) : 1;
-
-    if (n == NGX_ERROR || n < 1 || n > CONNECTIONS_MAX)
-        return refuse_value(cf, given, CONNECTIONS);
-    if (server->connections < (ngx_uint_t)n) /* the largest number of all locations */
-        server->connections = (ngx_uint_t)n;
-    return NGX_CONF_OK;
-}
-
 /* --- the server ------------------------------------------------------------------------------ */
 
 static bool is_same(const ngx_str_t *a, const ngx_str_t *b)
@@ -123,21 +99,6 @@ static struct rn_ngx_server *find(const ngx_array_t *servers, const struct given
             return all[i];
     }
     return NULL;
-}
-
-static ngx_int_t resolve(ngx_conf_t *cf, struct rn_ngx_server *server, ngx_url_t *url)
-{
-    url->default_port = DEFAULT_PORT;
-    if (ngx_parse_url(cf->pool, url) != NGX_OK) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "%s in \"%V\"; write off, unix:PATH or host:port, such as "
-                           "127.0.0.1:6380, or tls://host:port",
-                           url->err ? url->err : "no address", &server->name);
-        return NGX_ERROR;
-    }
-    server->addresses = url->addrs;
-    server->address_count = url->naddrs;
-    return NGX_OK;
 }
 
 /* Certificates name hosts or addresses, never Unix sockets. */
@@ -195,8 +156,17 @@ static struct rn_ngx_server *add(ngx_conf_t *cf, struct rn_ngx_main *main,
     ngx_memcpy(server->how, &given->values[PASSWORD_FILE], sizeof server->how);
     ngx_memzero(&url, sizeof url);
     url.url = (ngx_str_t){given->address.len - skip, given->address.data + skip};
-    if (resolve(cf, server, &url) != NGX_OK ||
-        (tls ? set_up_tls(cf, server, given, &url) : refuse_certificates(cf, given)) != NGX_OK ||
+    url.default_port = DEFAULT_PORT;
+    if (ngx_parse_url(cf->pool, &url) != NGX_OK) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "%s in \"%V\"; write off, unix:PATH or host:port, such as "
+                           "127.0.0.1:6380, or tls://host:port",
+                           url.err ? url.err : "no address", &server->name);
+        return NULL;
+    }
+    server->addresses = url.addrs;
+    server->address_count = url.naddrs;
+    if ((tls ? set_up_tls(cf, server, given, &url) : refuse_certificates(cf, given)) != NGX_OK ||
         (file.len != 0 && rn_ngx_password_read(cf, file, &server->password) != NGX_OK))
         return NULL;
     return server;
@@ -208,6 +178,8 @@ char *rn_ngx_server_read(ngx_conf_t *cf, ngx_command_t *command, void *conf)
     struct rn_ngx_main *main = ngx_http_conf_get_module_main_conf(cf, ngx_http_ration_module);
     ngx_str_t *words = cf->args->elts;
     struct given given = {.address = words[1]};
+    ngx_str_t *timeout = &given.values[TIMEOUT], *connections = &given.values[CONNECTIONS];
+    ngx_int_t ms = DEFAULT_TIMEOUT_MS, n = 1;
 
     (void)command;
     if (location->server != NGX_CONF_UNSET_PTR)
@@ -219,10 +191,21 @@ char *rn_ngx_server_read(ngx_conf_t *cf, ngx_command_t *command, void *conf)
     for (ngx_uint_t i = 2; i < cf->args->nelts; i++)
         if (read_word(cf, &words[i], &given) != NGX_CONF_OK)
             return NGX_CONF_ERROR;
-    if (read_timeout(cf, &given, location) != NGX_CONF_OK)
-        return NGX_CONF_ERROR;
+    if (timeout->len != 0)
+        ms = ngx_parse_time(timeout, 0);
+    if (connections->len != 0)
+        n = ngx_atoi(connections->data, connections->len);
+    if (ms == NGX_ERROR || ms < 1 || ms > TIMEOUT_MAX_MS)
+        return refuse_value(cf, &given, TIMEOUT);
+    if (n == NGX_ERROR || n < 1 || n > CONNECTIONS_MAX)
+        return refuse_value(cf, &given, CONNECTIONS);
+    location->timeout_ms = (ngx_msec_t)ms;
     location->server = find(&main->servers, &given);
     if (!location->server)
         location->server = add(cf, main, &given);
-    return location->server ? read_connections(cf, &given, location->server) : NGX_CONF_ERROR;
+    if (!location->server)
+        return NGX_CONF_ERROR;
+    if (location->server->connections < (ngx_uint_t)n) /* the largest number of all locations */
+        location->server->connections = (ngx_uint_t)n;
+    return NGX_CONF_OK;
 }

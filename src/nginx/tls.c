@@ -57,76 +57,62 @@ static ngx_int_t check(ngx_conf_t *cf, const struct rn_ngx_tls_given *given)
     return NGX_OK;
 }
 
-static ngx_int_t copy_name(ngx_conf_t *cf, struct rn_ngx_tls *tls, const ngx_str_t *name)
-{
-    unsigned char address[sizeof(struct in6_addr)];
-
-    tls->name = ngx_pnalloc(cf->pool, name->len + 1);
-    if (!tls->name)
-        return NGX_ERROR;
-    ngx_memcpy(tls->name, name->data, name->len);
-    tls->name[name->len] = '\0';
-    tls->is_address =
-        inet_pton(AF_INET, tls->name, address) == 1 || inet_pton(AF_INET6, tls->name, address) == 1;
-    return NGX_OK;
-}
-
-/* nginx logs what OpenSSL found; we add the directive. */
-static ngx_int_t load(ngx_conf_t *cf, struct rn_ngx_tls *tls, struct rn_ngx_tls_given *given)
-{
-    if (ngx_ssl_trusted_certificate(cf, &tls->ssl, &given->trusted, VERIFY_DEPTH) != NGX_OK) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "\"ssl_trusted_certificate=%V\" cannot be used",
-                           &given->trusted);
-        return NGX_ERROR;
-    }
-    if (given->certificate.len != 0 &&
-        ngx_ssl_certificate(cf, &tls->ssl, &given->certificate, &given->key, NULL) != NGX_OK) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "\"ssl_certificate=%V\" cannot be used with \"ssl_certificate_key=%V\"",
-                           &given->certificate, &given->key);
-        return NGX_ERROR;
-    }
-    return NGX_OK;
-}
-
 struct rn_ngx_tls *rn_ngx_tls_new(ngx_conf_t *cf, const struct rn_ngx_tls_given *given)
 {
     struct rn_ngx_tls *tls = ngx_pcalloc(cf->pool, sizeof *tls);
     struct rn_ngx_tls_given files = *given; /* whose names become absolute */
-    ngx_pool_cleanup_t *cleanup;
+    ngx_pool_cleanup_t *cleanup = ngx_pool_cleanup_add(cf->pool, 0);
+    unsigned char address[sizeof(struct in6_addr)];
 
-    if (!tls || check(cf, given) != NGX_OK || copy_name(cf, tls, &given->name) != NGX_OK)
+    if (!tls || !cleanup || check(cf, given) != NGX_OK)
         return NULL;
-    cleanup = ngx_pool_cleanup_add(cf->pool, 0);
-    if (!cleanup)
+    tls->name = ngx_pnalloc(cf->pool, given->name.len + 1);
+    if (!tls->name)
         return NULL;
+    ngx_memcpy(tls->name, given->name.data, given->name.len);
+    tls->name[given->name.len] = '\0';
+    tls->is_address =
+        inet_pton(AF_INET, tls->name, address) == 1 || inet_pton(AF_INET6, tls->name, address) == 1;
     tls->ssl.log = cf->log;
     if (ngx_ssl_create(&tls->ssl, NGX_SSL_TLSv1_2 | NGX_SSL_TLSv1_3, NULL) != NGX_OK)
         return NULL;
     cleanup->handler = ngx_ssl_cleanup_ctx;
     cleanup->data = &tls->ssl;
-    return load(cf, tls, &files) == NGX_OK ? tls : NULL;
+    /* nginx logs what OpenSSL found; we add the directive. */
+    if (ngx_ssl_trusted_certificate(cf, &tls->ssl, &files.trusted, VERIFY_DEPTH) != NGX_OK) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "\"ssl_trusted_certificate=%V\" cannot be used",
+                           &files.trusted);
+        return NULL;
+    }
+    if (files.certificate.len != 0 &&
+        ngx_ssl_certificate(cf, &tls->ssl, &files.certificate, &files.key, NULL) != NGX_OK) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "\"ssl_certificate=%V\" cannot be used with \"ssl_certificate_key=%V\"",
+                           &files.certificate, &files.key);
+        return NULL;
+    }
+    return tls;
 }
 
 /* --- connections ------------------------------------------------------------------------- */
 
-/* The buffer of a write that is tried again may have moved and grown. */
-static bool prepare(const struct rn_ngx_tls *tls, SSL *ssl)
-{
-    X509_VERIFY_PARAM *param = SSL_get0_param(ssl);
-
-    (void)SSL_set_mode(ssl, SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_ENABLE_PARTIAL_WRITE);
-    if (tls->is_address)
-        return X509_VERIFY_PARAM_set1_ip_asc(param, tls->name) == 1;
-    return X509_VERIFY_PARAM_set1_host(param, tls->name, 0) == 1 &&
-           SSL_set_tlsext_host_name(ssl, tls->name) == 1;
-}
-
 void rn_ngx_tls_begin(struct rn_ngx_tls *tls, ngx_connection_t *c, ngx_connection_handler_pt done)
 {
+    X509_VERIFY_PARAM *param;
+    SSL *ssl;
+
     c->pool = ngx_create_pool(POOL_BYTES, c->log);
-    if (!c->pool || ngx_ssl_create_connection(&tls->ssl, c, NGX_SSL_CLIENT) != NGX_OK ||
-        !prepare(tls, c->ssl->connection)) {
+    if (!c->pool || ngx_ssl_create_connection(&tls->ssl, c, NGX_SSL_CLIENT) != NGX_OK) {
+        done(c);
+        return;
+    }
+    ssl = c->ssl->connection;
+    param = SSL_get0_param(ssl);
+    /* The buffer of a write that is tried again may have moved and grown. */
+    (void)SSL_set_mode(ssl, SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_ENABLE_PARTIAL_WRITE);
+    if (tls->is_address ? X509_VERIFY_PARAM_set1_ip_asc(param, tls->name) != 1
+                        : X509_VERIFY_PARAM_set1_host(param, tls->name, 0) != 1 ||
+                              SSL_set_tlsext_host_name(ssl, tls->name) != 1) {
         done(c);
         return;
     }
@@ -149,8 +135,8 @@ bool rn_ngx_tls_failed(const struct rn_ngx_tls *tls, ngx_connection_t *c,
     result = SSL_get_verify_result(c->ssl->connection);
     if (result == X509_V_OK)
         return false;
-    *ngx_slprintf(at, end, "shows a certificate that is not to be trusted for \"%s\" (%s)",
-                  tls->name, X509_verify_cert_error_string(result)) = '\0';
+    *ngx_slprintf(at, end, "shows a certificate that is not trusted for \"%s\" (%s)", tls->name,
+                  X509_verify_cert_error_string(result)) = '\0';
     return true;
 }
 

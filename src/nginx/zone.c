@@ -48,21 +48,11 @@ static int open_table(const struct rn_ngx_main *main, ngx_log_t *log, struct rat
     return code;
 }
 
-/* Workers cannot use a file of root. */
-static void give_to_workers(ngx_cycle_t *cycle, const struct rn_ngx_main *main)
-{
-    ngx_core_conf_t *core = (ngx_core_conf_t *)ngx_get_conf(cycle->conf_ctx, ngx_core_module);
-
-    if (geteuid() == 0 && core->user != (ngx_uid_t)NGX_CONF_UNSET_UINT &&
-        chown((const char *)main->state.data, core->user, core->group) != 0) {
-        ngx_log_error(NGX_LOG_ERR, cycle->log, ngx_errno, "chown() \"%V\" failed", &main->state);
-    }
-}
-
 ngx_int_t rn_ngx_zone_prepare(ngx_cycle_t *cycle)
 {
     struct rn_ngx_main *main = main_of(cycle);
     bool first = ngx_is_init_cycle(cycle->old_cycle);
+    ngx_core_conf_t *core = (ngx_core_conf_t *)ngx_get_conf(cycle->conf_ctx, ngx_core_module);
     struct ration *limiter;
     struct stat st;
 
@@ -78,8 +68,11 @@ ngx_int_t rn_ngx_zone_prepare(ngx_cycle_t *cycle)
     ngx_log_error(NGX_LOG_NOTICE, cycle->log, 0, "ration_zone: room for %uL live keys",
                   rn_limiter_capacity(limiter));
     ration_close(limiter);
-    if (!exists)
-        give_to_workers(cycle, main);
+    /* Workers cannot use a file of root. */
+    if (!exists && geteuid() == 0 && core->user != (ngx_uid_t)NGX_CONF_UNSET_UINT &&
+        chown((const char *)main->state.data, core->user, core->group) != 0) {
+        ngx_log_error(NGX_LOG_ERR, cycle->log, ngx_errno, "chown() \"%V\" failed", &main->state);
+    }
     return NGX_OK;
 }
 
@@ -130,11 +123,17 @@ static struct ration *open_limiter(const struct rn_ngx_main *main, ngx_log_t *lo
     return limiter;
 }
 
-static ngx_int_t start_worker(struct rn_ngx_worker *worker, struct rn_ngx_main *main,
-                              ngx_cycle_t *cycle)
+ngx_int_t rn_ngx_zone_open(ngx_cycle_t *cycle)
 {
     struct sigaction old, new = {.sa_handler = on_bus_error, .sa_flags = (int)SA_RESETHAND};
+    struct rn_ngx_main *main = main_of(cycle);
+    struct rn_ngx_worker *worker;
 
+    if (!main || ngx_process == NGX_PROCESS_HELPER)
+        return NGX_OK;
+    worker = ngx_pcalloc(cycle->pool, sizeof *worker);
+    if (!worker)
+        return NGX_ERROR;
     worker->needed = rn_ngx_attributes_needed(main->ruleset, cycle->pool);
     worker->limiter = worker->needed ? open_limiter(main, cycle->log) : NULL;
     if (!worker->limiter)
@@ -155,19 +154,6 @@ static ngx_int_t start_worker(struct rn_ngx_worker *worker, struct rn_ngx_main *
     worker->refresh.log = cycle->log;
     worker->refresh.cancelable = 1;
     ngx_add_timer(&worker->refresh, REFRESH_MS);
-    return NGX_OK;
-}
-
-ngx_int_t rn_ngx_zone_open(ngx_cycle_t *cycle)
-{
-    struct rn_ngx_main *main = main_of(cycle);
-    struct rn_ngx_worker *worker;
-
-    if (!main || ngx_process == NGX_PROCESS_HELPER)
-        return NGX_OK;
-    worker = ngx_pcalloc(cycle->pool, sizeof *worker);
-    if (!worker || start_worker(worker, main, cycle) != NGX_OK)
-        return NGX_ERROR;
     main->worker = worker;
     return rn_ngx_servers_open(main, cycle);
 }

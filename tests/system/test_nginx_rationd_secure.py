@@ -233,8 +233,8 @@ def test_a_name_of_its_own_is_looked_for_in_the_certificate(asking, secured, aut
 
 @tls
 @pytest.mark.parametrize("name, why", [
-    ("ration.internal", 'not to be trusted for "ration.internal" (hostname mismatch)'),
-    ("127.0.0.2", 'not to be trusted for "127.0.0.2" (IP address mismatch)'),
+    ("ration.internal", 'is not trusted for "ration.internal" (hostname mismatch)'),
+    ("127.0.0.2", 'is not trusted for "127.0.0.2" (IP address mismatch)'),
 ])
 def test_a_certificate_for_another_name_is_not_trusted(asking, secured, authority, name, why, tmp_path):
     d = secured(env={"RATION_ADMIN_TOKEN": SECRET})
@@ -248,13 +248,13 @@ def test_a_certificate_for_another_name_is_not_trusted(asking, secured, authorit
 def test_an_address_of_ipv6_is_looked_for_without_its_brackets(asking, secured, authority):
     d = secured(host="[::1]")
     g = asking(f"tls://{d.address}", parameters=trust(authority))
-    expect_distrust(g, 'not to be trusted for "::1" (IP address mismatch)')
+    expect_distrust(g, 'is not trusted for "::1" (IP address mismatch)')
 
 
 @tls
 def test_a_certificate_of_another_authority_is_not_trusted(asking, secured, authority, stranger):
     g = asking(f"tls://{secured(signed_by=stranger).address}", parameters=trust(authority))
-    expect_distrust(g, 'not to be trusted for "127.0.0.1" (unable to ')
+    expect_distrust(g, 'is not trusted for "127.0.0.1" (unable to ')
 
 
 @tls

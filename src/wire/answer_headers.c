@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rate limit headers: X-RateLimit-*, which everybody knows, and RateLimit and
- * RateLimit-Policy of draft-ietf-httpapi-ratelimit-headers, which are structured
- * fields (RFC 9651): lists of strings with parameters.
+ * Rate limit headers: X-RateLimit-*, which many servers send, and RateLimit and RateLimit-Policy
+ * of draft-ietf-httpapi-ratelimit-headers, which are structured fields (RFC 9651): lists of
+ * strings with parameters.
  */
 #include <string.h>
 
@@ -14,25 +14,7 @@
 
 /* --- names of policies ------------------------------------------------------------------ */
 
-static void set_name(struct rn_answer_policy_names *names, uint32_t i, const char *rule)
-{
-    char *out = names->items[i].text;
-    bool plain = true;
-    uint8_t len = 0;
-
-    if (rule[0] == '\0')
-        rule = UNNAMED;
-    for (; rule[len] != '\0'; len++) {
-        char c = rule[len];
-
-        plain &= c != '"' && c != '\\';
-        out[len] = c >= ' ' && c <= '~' ? c : '?';
-    }
-    names->items[i].len = len;
-    names->items[i].plain = plain;
-}
-
-/* Whether another one of the first `count` has the name of the i-th. */
+/* Whether another of the first `count` limits has the name of limit i. */
 static bool is_taken(const struct rn_answer_policy_names *names, uint32_t i, uint32_t count)
 {
     uint8_t len = names->items[i].len;
@@ -44,12 +26,26 @@ static bool is_taken(const struct rn_answer_policy_names *names, uint32_t i, uin
     return false;
 }
 
-/* The first one keeps its name, and so does a rule that is really called api-2. */
+/* The first limit of a rule keeps the rule's name; "api-2" for the second one skips the name of a
+ * rule that is really called api-2. */
 void rn_answer_policy_names_init(struct rn_answer_policy_names *names,
                                  const struct ration_outcome *outcome)
 {
-    for (uint32_t i = 0; i < outcome->listed; i++)
-        set_name(names, i, outcome->limits[i].rule);
+    for (uint32_t i = 0; i < outcome->listed; i++) {
+        const char *rule = outcome->limits[i].rule[0] ? outcome->limits[i].rule : UNNAMED;
+        char *out = names->items[i].text;
+        bool plain = true;
+        uint8_t len = 0;
+
+        for (; rule[len] != '\0'; len++) {
+            char c = rule[len];
+
+            plain &= c != '"' && c != '\\';
+            out[len] = c >= ' ' && c <= '~' ? c : '?';
+        }
+        names->items[i].len = len;
+        names->items[i].plain = plain;
+    }
     for (uint32_t i = 1; i < outcome->listed; i++) {
         char *text = names->items[i].text;
         uint8_t len = names->items[i].len;
@@ -64,7 +60,7 @@ void rn_answer_policy_names_init(struct rn_answer_policy_names *names,
 
 /* --- the fields of the IETF --------------------------------------------------------------- */
 
-/* Bytes of an item: the name escaped, two parameters with integers. */
+/* The most bytes of an item: the name escaped, two parameters with integers. */
 #define ITEM_MAX (2 * (RATION_NAME_SIZE + 8) + 96)
 
 static char *write_integer(char *to, uint64_t n)
@@ -91,28 +87,25 @@ static char *write_name(char *to, const struct rn_answer_policy_names *names, ui
     return to;
 }
 
-/* In what time the quota comes back: a bucket's burst takes longer, or less, than
- * its period. */
-static int64_t window_ns(const struct ration_outcome_limit *limit)
-{
-    __extension__ typedef unsigned __int128 u128;
-    uint64_t period_ns = (uint64_t)limit->period_ns, amount = limit->amount;
-
-    if (amount == 0 || limit->verdict.limit == amount || limit->verdict.limit > RATION_AMOUNT_MAX)
-        return limit->period_ns;
-    u128 ns = ((u128)limit->verdict.limit * period_ns + amount - 1) / amount;
-
-    return ns < INT64_MAX ? (int64_t)ns : INT64_MAX - 1;
-}
-
+/* The window is the time in which the quota comes back. A bucket's burst takes longer, or less,
+ * than its period. */
 static char *write_policy(char *to, const struct ration_outcome_limit *limit)
 {
+    __extension__ typedef unsigned __int128 u128;
+    uint64_t quota = limit->verdict.limit, amount = limit->amount;
+    int64_t window_ns = limit->period_ns;
+
     to = RN_FORMAT_LITERAL(to, ";q=");
-    to = write_integer(to, limit->verdict.limit);
+    to = write_integer(to, quota);
     if (limit->algorithm == RATION_CONCURRENCY)
         return RN_FORMAT_LITERAL(to, ";qu=\"concurrent-requests\"");
+    if (amount != 0 && quota != amount && quota <= RATION_AMOUNT_MAX) {
+        u128 ns = ((u128)quota * (uint64_t)window_ns + amount - 1) / amount;
+
+        window_ns = ns < INT64_MAX ? (int64_t)ns : INT64_MAX - 1;
+    }
     to = RN_FORMAT_LITERAL(to, ";w=");
-    return write_integer(to, rn_answer_seconds(window_ns(limit)));
+    return write_integer(to, rn_answer_seconds(window_ns));
 }
 
 static char *write_state(char *to, const struct ration_outcome_limit *limit)
@@ -125,8 +118,7 @@ static char *write_state(char *to, const struct ration_outcome_limit *limit)
     return write_integer(to, rn_answer_seconds(limit->verdict.reset_after_ns));
 }
 
-/* One field with an item for each limit that clients are told about; no field if
- * there is none. */
+/* Writes a field with an item for each limit that is shown to clients; no field if none is. */
 static inline void put_field(struct rn_buf *out, struct rn_slice begin,
                              const struct ration_outcome *outcome,
                              const struct rn_answer_policy_names *names,
@@ -151,20 +143,11 @@ static inline void put_field(struct rn_buf *out, struct rn_slice begin,
         rn_format_done(out, RN_FORMAT_LITERAL(to, "\r\n"));
 }
 
-static void put_ietf(struct rn_buf *out, const struct ration_outcome *outcome)
-{
-    struct rn_answer_policy_names names;
+/* --- all headers ------------------------------------------------------------------------------ */
 
-    rn_answer_policy_names_init(&names, outcome);
-    put_field(out, RN_SLICE("RateLimit-Policy: "), outcome, &names, write_policy);
-    put_field(out, RN_SLICE("RateLimit: "), outcome, &names, write_state);
-}
+#define X_MAX 256 /* room for the lines below */
 
-/* --- all of them ------------------------------------------------------------------------------ */
-
-#define X_MAX 256 /* bytes of the lines below */
-
-/* Of the limit that decided, unless it is one that clients are not told about. */
+/* The numbers of the limit that decided, unless that is in shadow mode. */
 static void put_x(struct rn_buf *out, const struct ration_outcome *outcome,
                   const struct rn_answer_extra *extra)
 {
@@ -200,6 +183,7 @@ void rn_answer_put_headers(struct rn_buf *out, const struct ration_outcome *outc
                            const struct rn_answer_extra *extra)
 {
     enum ration_header_family family = outcome->headers;
+    struct rn_answer_policy_names names;
     int64_t retry_ns = outcome->decision.verdict.retry_after_ns;
     bool x = family == RATION_HEADERS_X || family == RATION_HEADERS_BOTH;
     bool retry = !outcome->decision.allowed && retry_ns != RATION_NEVER;
@@ -211,8 +195,11 @@ void rn_answer_put_headers(struct rn_buf *out, const struct ration_outcome *outc
                   outcome->retryafter ? RN_SLICE("X-RateLimit-RetryAfter: ")
                                       : RN_SLICE("X-RateLimit-Retry-After: "),
                   retry_ns);
-    if (family == RATION_HEADERS_IETF || family == RATION_HEADERS_BOTH)
-        put_ietf(out, outcome);
+    if (family == RATION_HEADERS_IETF || family == RATION_HEADERS_BOTH) {
+        rn_answer_policy_names_init(&names, outcome);
+        put_field(out, RN_SLICE("RateLimit-Policy: "), outcome, &names, write_policy);
+        put_field(out, RN_SLICE("RateLimit: "), outcome, &names, write_state);
+    }
     if (retry)
         put_retry(out, RN_SLICE("Retry-After: "), retry_ns);
     if (outcome->soft && family != RATION_HEADERS_NONE)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Why each rule applies to a request or not, and what is left under it.
+ * Explains why each rule applies to a request or not, and what is left of its limits.
  */
 #include "wire/explanation.h"
 
@@ -10,7 +10,7 @@
 
 struct writer {
     struct rn_members *m;
-    struct rn_buf words; /* to make a sentence in */
+    struct rn_buf words; /* scratch for a sentence */
     const struct ration_request *request;
     const struct rn_explanation_descriptor *descriptor;
     bool matching, begun;
@@ -37,16 +37,6 @@ static void put_limit(struct rn_members *m, const struct rn_explained_rule *seen
         rn_members_bool(m, "shadow", true);
 }
 
-static void put_unlimited(struct rn_members *m)
-{
-    rn_members_null(m, "limit");
-    rn_members_null(m, "remaining");
-    rn_members_u64(m, "reset_after", 0);
-    rn_members_u64(m, "retry_after", 0);
-    rn_members_text(m, "text", RN_SLICE("unlimited"));
-    rn_members_text(m, "algorithm", rn_slice_of(ration_algorithm_name(RATION_UNLIMITED)));
-}
-
 int rn_explanation_put_limits(struct rn_members *m, const struct rn_explained_rule *seen)
 {
     uint32_t at = 0;
@@ -56,10 +46,16 @@ int rn_explanation_put_limits(struct rn_members *m, const struct rn_explained_ru
     do {
         rn_members_open(m, NULL, '{');
         rn_members_text(m, "rule", seen->rule->name);
-        if (seen->limit_count)
+        if (seen->limit_count) {
             put_limit(m, seen, at);
-        else
-            put_unlimited(m);
+        } else {
+            rn_members_null(m, "limit");
+            rn_members_null(m, "remaining");
+            rn_members_u64(m, "reset_after", 0);
+            rn_members_u64(m, "retry_after", 0);
+            rn_members_text(m, "text", RN_SLICE("unlimited"));
+            rn_members_text(m, "algorithm", rn_slice_of(ration_algorithm_name(RATION_UNLIMITED)));
+        }
         if (seen->overridden)
             rn_members_bool(m, "override", true);
         rn_members_close(m, '}');
@@ -136,19 +132,6 @@ static void put_alternatives(struct writer *w, const struct rn_explained_rule *s
 
 /* --- one rule ------------------------------------------------------------------------------ */
 
-static void put_key(struct rn_members *m, const struct rn_explained_rule *seen)
-{
-    rn_members_open(m, "key", '{');
-    for (uint32_t i = 0; i < seen->rule->key_count; i++) {
-        struct rn_slice name = seen->match->key_names[i];
-
-        if (!name.data) /* there was no choice */
-            name = seen->ruleset->attributes[seen->rule->key[i].attributes[0]].name;
-        rn_members_text_named(m, name, seen->match->key[i]);
-    }
-    rn_members_close(m, '}');
-}
-
 /* The tier, and the attribute that chose it; its value is null if it is absent. */
 static void put_tier(struct rn_members *m, const struct rn_explained_rule *seen)
 {
@@ -183,7 +166,15 @@ static void put_charge(struct writer *w, const struct rn_explained_rule *seen)
     const struct rn_rule *rule = seen->rule;
     int code;
 
-    put_key(w->m, seen);
+    rn_members_open(w->m, "key", '{');
+    for (uint32_t i = 0; i < rule->key_count; i++) {
+        struct rn_slice name = seen->match->key_names[i];
+
+        if (!name.data) /* there was no choice */
+            name = seen->ruleset->attributes[rule->key[i].attributes[0]].name;
+        rn_members_text_named(w->m, name, seen->match->key[i]);
+    }
+    rn_members_close(w->m, '}');
     put_tier(w->m, seen);
     rn_members_u64(w->m, "cost", seen->cost);
     if (rule->by_outcome) {
@@ -301,42 +292,32 @@ static void put_derived(struct writer *w, const struct rn_explained_request *r)
         rn_members_close(w->m, ']');
 }
 
-static void put_readings(struct rn_members *m, const struct rn_path_readings *paths)
-{
-    if (!paths->text[0].data)
-        return;
-    rn_members_open(m, "readings", '[');
-    for (uint32_t i = 0; i < paths->count && !paths->unreadable; i++)
-        rn_members_text(m, NULL, paths->text[i]);
-    rn_members_close(m, ']');
-}
-
-/* The list that took the request aside. */
-static void put_entry(struct writer *w, const struct rn_explained_request *r)
-{
-    struct rn_members *m = w->m;
-
-    rn_members_open(m, "list", '{');
-    rn_members_text(m, "list", r->entry->deny ? RN_SLICE("deny") : RN_SLICE("allow"));
-    rn_members_text(m, "file", r->entry->file);
-    rn_members_u64(m, "line", r->entry->line);
-    put_conditions(w, r->ruleset, r->values, r->entry->conditions, r->entry->condition_count);
-    rn_members_close(m, '}');
-}
-
 static void begin(void *arg, const struct rn_explained_request *request)
 {
     struct writer *w = arg;
     const struct rn_explanation_descriptor *d = w->descriptor;
+    const struct rn_path_readings *paths = &request->values->paths;
+    const struct rn_list_entry *entry = request->entry;
     bool native = !d || request->ruleset->apply_to_envoy;
 
     put_attributes(w, d ? NULL : request->ruleset);
-    if (native) {
-        put_readings(w->m, &request->values->paths);
-        put_derived(w, request);
+    if (native && paths->text[0].data) {
+        rn_members_open(w->m, "readings", '[');
+        for (uint32_t i = 0; i < paths->count && !paths->unreadable; i++)
+            rn_members_text(w->m, NULL, paths->text[i]);
+        rn_members_close(w->m, ']');
     }
-    if (native && request->entry)
-        put_entry(w, request);
+    if (native)
+        put_derived(w, request);
+    if (native && entry) { /* of the list that decides instead of the rules */
+        rn_members_open(w->m, "list", '{');
+        rn_members_text(w->m, "list", entry->deny ? RN_SLICE("deny") : RN_SLICE("allow"));
+        rn_members_text(w->m, "file", entry->file);
+        rn_members_u64(w->m, "line", entry->line);
+        put_conditions(w, request->ruleset, request->values, entry->conditions,
+                       entry->condition_count);
+        rn_members_close(w->m, '}');
+    }
     if (d && d->put)
         d->put(d->arg, w->m);
     rn_members_open(w->m, "rules", '[');

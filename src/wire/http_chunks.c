@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where a chunked body ends (RFC 9112 §7.1), and whether it is worth waiting for.
- * Sizes are hexadecimal digits and nothing else: no extensions, and no trailers
- * behind the last chunk.
+ * Finds the end of a chunked body (RFC 9112 §7.1), and refuses a body that grows too long.
+ * A size is hexadecimal digits only: no extensions, and no trailers after the last chunk.
  */
 #include "wire/hex.h"
 #include "wire/http_internal.h"
@@ -20,26 +19,11 @@ enum state {
     COMPLETE,
 };
 
-/* The size is complete. */
-static enum rn_parse begin_chunk(struct rn_http_parser *parser, const struct rn_http_limits *limits,
-                                 struct rn_http_error *error)
-{
-    uint64_t wire = parser->seen - parser->head_bytes;
-
-    if (parser->chunk_left > limits->body_max - parser->body_bytes)
-        return rn_http_refuse(error, 413, "the body is too long");
-    if (wire - parser->body_bytes > RN_HTTP_FRAMING_MAX + parser->body_bytes)
-        return rn_http_refuse(error, 413, "the chunks are too small for the body they make");
-    parser->body_bytes += parser->chunk_left;
-    parser->chunk_digits = 0;
-    parser->chunk_state = SIZE_LF;
-    return RN_PARSE_DONE;
-}
-
 static enum rn_parse read_size(struct rn_http_parser *parser, const struct rn_http_limits *limits,
                                char c, struct rn_http_error *error)
 {
     int digit = rn_hex_digit(c);
+    uint64_t wire = parser->seen - parser->head_bytes;
 
     if (digit >= 0) {
         if (parser->chunk_digits++ == DIGITS_MAX)
@@ -49,11 +33,18 @@ static enum rn_parse read_size(struct rn_http_parser *parser, const struct rn_ht
     }
     if (parser->chunk_digits == 0)
         return rn_http_refuse(error, 400, "a chunk must begin with its size in hexadecimal");
-    if (c == '\r')
-        return begin_chunk(parser, limits, error);
-    if (c == ';')
-        return rn_http_refuse(error, 400, "chunk extensions are not served");
-    return rn_http_refuse(error, 400, "a chunk size must end with CR LF");
+    if (c != '\r')
+        return rn_http_refuse(error, 400,
+                              c == ';' ? "chunk extensions are not served"
+                                       : "a chunk size must end with CR LF");
+    if (parser->chunk_left > limits->body_max - parser->body_bytes)
+        return rn_http_refuse(error, 413, "the body is too long");
+    if (wire - parser->body_bytes > RN_HTTP_FRAMING_MAX + parser->body_bytes)
+        return rn_http_refuse(error, 413, "the chunks are too small for the body they make");
+    parser->body_bytes += parser->chunk_left;
+    parser->chunk_digits = 0;
+    parser->chunk_state = SIZE_LF;
+    return RN_PARSE_DONE;
 }
 
 static enum rn_parse expect(struct rn_http_parser *parser, bool met, enum state next,
@@ -92,40 +83,29 @@ static enum rn_parse read_framing(struct rn_http_parser *parser,
     return RN_PARSE_DONE;
 }
 
-/* As much of the data as is there. */
-static void pass_data(struct rn_http_parser *parser, size_t len)
-{
-    size_t there = len - parser->seen;
-    size_t step = there < parser->chunk_left ? there : (size_t)parser->chunk_left;
-
-    parser->seen += step;
-    parser->chunk_left -= step;
-    if (parser->chunk_left == 0)
-        parser->chunk_state = DATA_CR;
-}
-
-/* How many bytes at least are missing: behind data an end of line, and the end of
- * everything, of five bytes. */
-static size_t least_more(const struct rn_http_parser *parser)
-{
-    return parser->chunk_state == DATA ? (size_t)parser->chunk_left + 2 + 5 : 1;
-}
-
 enum rn_parse rn_http_chunks_read(struct rn_http_parser *parser,
                                   const struct rn_http_limits *limits, const char *data, size_t len,
                                   struct rn_http_error *error)
 {
     while (parser->chunk_state != COMPLETE) {
-        if (parser->seen == len) {
-            parser->need = len + least_more(parser);
+        size_t have = len - parser->seen;
+
+        if (have == 0) {
+            /* Data still needs its own end of line and the five bytes that end the body. */
+            parser->need =
+                len + (parser->chunk_state == DATA ? (size_t)parser->chunk_left + 2 + 5 : 1);
             return RN_PARSE_MORE;
         }
         if (parser->chunk_state == DATA) {
-            pass_data(parser, len);
-            continue;
-        }
-        if (read_framing(parser, limits, data[parser->seen++], error) == RN_PARSE_BAD)
+            size_t step = have < parser->chunk_left ? have : (size_t)parser->chunk_left;
+
+            parser->seen += step;
+            parser->chunk_left -= step;
+            if (parser->chunk_left == 0)
+                parser->chunk_state = DATA_CR;
+        } else if (read_framing(parser, limits, data[parser->seen++], error) == RN_PARSE_BAD) {
             return RN_PARSE_BAD;
+        }
     }
     return RN_PARSE_DONE;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The head of a request, line by line. A line is understood as soon as it has
- * ended, so that what is no HTTP is refused before the head is complete.
+ * Reads the head of a request line by line. A line is parsed as soon as it has ended, so that
+ * anything but HTTP is refused before the head is complete.
  */
 #ifdef __SSE2__
 #include <emmintrin.h>
@@ -9,12 +9,7 @@
 
 #include "wire/http_internal.h"
 
-static inline bool is_control(char c)
-{
-    return (unsigned char)c < 0x20 || c == 0x7f;
-}
-
-/* The first control byte at `at` or behind, or `end`. */
+/* The offset of the first control byte from `at` on; `end` if there is none. */
 static inline size_t find_control(const char *data, size_t at, size_t end)
 {
 #ifdef __SSE2__
@@ -28,44 +23,32 @@ static inline size_t find_control(const char *data, size_t at, size_t end)
             return at + (size_t)__builtin_ctz(marks);
     }
 #endif
-    while (at < end && !is_control(data[at]))
+    while (at < end && (unsigned char)data[at] >= 0x20 && data[at] != 0x7f)
         at++;
     return at;
 }
 
-static enum rn_parse refuse_control(char c, struct rn_http_error *error)
-{
-    if (c == '\n')
-        return rn_http_refuse(error, 400, "a line ends with LF alone: it must end with CR LF");
-    return rn_http_refuse(error, 400, "control byte in the head");
-}
-
-/* The head is too long, or may still become complete. */
-static enum rn_parse lack(struct rn_http_parser *parser, size_t len, struct rn_http_error *error)
-{
-    if (len < RN_HTTP_HEAD_MAX) {
-        parser->need = len + 1;
-        return RN_PARSE_MORE;
-    }
-    if (parser->line == 0)
-        return rn_http_refuse(error, 414, "the target is longer than 8192 bytes");
-    return rn_http_refuse(error, 431, "the head is longer than 16384 bytes");
-}
-
-/* What stands at parser->seen, if it is no CR LF: a tab, which is fine, or the end of
- * what there is, or what nobody may send. */
+/* Handles a byte at parser->seen that does not begin CR LF: a tab, the end of the data, or a byte
+ * that no client may send. */
 static enum rn_parse heed_control(struct rn_http_parser *parser, const char *data, size_t len,
                                   size_t end, struct rn_http_error *error)
 {
     size_t at = parser->seen;
 
-    if (at == end || (data[at] == '\r' && at + 1 == end))
-        return lack(parser, len, error);
+    if (at == end || (data[at] == '\r' && at + 1 == end)) {
+        parser->need = len + 1;
+        if (len < RN_HTTP_HEAD_MAX)
+            return RN_PARSE_MORE;
+        return parser->line == 0
+                   ? rn_http_refuse(error, 414, "the target is longer than 8192 bytes")
+                   : rn_http_refuse(error, 431, "the head is longer than 16384 bytes");
+    }
     if (data[at] == '\t')
         return RN_PARSE_DONE;
-    if (data[at] != '\r')
-        return refuse_control(data[at], error);
-    return rn_http_refuse(error, 400, "CR without LF in the head");
+    if (data[at] == '\n')
+        return rn_http_refuse(error, 400, "a line ends with LF alone: it must end with CR LF");
+    return rn_http_refuse(
+        error, 400, data[at] == '\r' ? "CR without LF in the head" : "control byte in the head");
 }
 
 enum rn_parse rn_http_head_read(struct rn_http_parser *parser, const char *data, size_t len,

@@ -1,25 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Header lines (RFC 9112 §5), and those headers that decide how the request is
- * framed.
+ * Header lines (RFC 9112 §5), and the headers that say how the request is framed.
  */
 #include "wire/http_internal.h"
 #include "wire/http_text.h"
 
-#define LENGTH_MAX (UINT64_C(1) << 53) /* exact in every language a peer is written in */
-
-static enum rn_parse read_host(struct rn_http_parser *parser, struct rn_slice value,
-                               struct rn_http_request *request, struct rn_http_error *error)
-{
-    if (parser->facts & RN_HTTP_HAS_HOST)
-        return rn_http_refuse(error, 400, "more than one Host");
-    if (!rn_http_text_is_host(value))
-        return rn_http_refuse(error, 400, "Host must be a name or address, and perhaps a port");
-    parser->facts |= RN_HTTP_HAS_HOST;
-    if (!(parser->facts & RN_HTTP_IS_ABSOLUTE))
-        request->host = value;
-    return RN_PARSE_DONE;
-}
+#define LENGTH_MAX (UINT64_C(1) << 53) /* exact as a double, too */
 
 static enum rn_parse read_length(struct rn_http_parser *parser, struct rn_slice value,
                                  struct rn_http_error *error)
@@ -42,30 +28,7 @@ static enum rn_parse read_length(struct rn_http_parser *parser, struct rn_slice 
     return RN_PARSE_DONE;
 }
 
-static enum rn_parse read_coding(struct rn_http_parser *parser, struct rn_slice value,
-                                 struct rn_http_error *error)
-{
-    if (parser->chunked)
-        return rn_http_refuse(error, 400, "more than one Transfer-Encoding");
-    if (!rn_slice_equal(value, RN_SLICE("chunked")))
-        return rn_http_refuse(error, 501, "Transfer-Encoding must be chunked and nothing else");
-    if (parser->minor == 0)
-        return rn_http_refuse(error, 400, "Transfer-Encoding in HTTP/1.0");
-    parser->chunked = true;
-    return RN_PARSE_DONE;
-}
-
-static enum rn_parse read_expect(struct rn_http_parser *parser, struct rn_slice value,
-                                 struct rn_http_error *error)
-{
-    if (!RN_HTTP_IS(value, "100-continue"))
-        return rn_http_refuse(error, 417, "Expect can be 100-continue only");
-    if (parser->minor == 1) /* RFC 9110 §10.1.1: ignored in HTTP/1.0 */
-        parser->facts |= RN_HTTP_SAYS_EXPECT;
-    return RN_PARSE_DONE;
-}
-
-/* A list of words; others than these are for proxies. */
+/* Reads a list of words. Words other than these concern proxies only. */
 static void read_connection(struct rn_http_parser *parser, struct rn_slice value)
 {
     const char *p = value.data, *end = p + value.len;
@@ -82,66 +45,63 @@ static void read_connection(struct rn_http_parser *parser, struct rn_slice value
     }
 }
 
-/* Around the value: llhttp and others differ on tabs there. */
-static bool has_tab(const struct rn_http_header *header)
-{
-    const char *p = header->name.data + header->name.len + 1;
-
-    for (; p < header->value.data; p++) {
-        if (*p == '\t')
-            return true;
-    }
-    for (p += header->value.len; *p != '\r'; p++) {
-        if (*p == '\t')
-            return true;
-    }
-    return false;
-}
-
-/* Those that say where the request ends. */
+/* Reads the headers that say where the request ends. */
 static enum rn_parse heed_framing(struct rn_http_parser *parser,
                                   const struct rn_http_header *header, struct rn_http_error *error)
 {
-    if (has_tab(header))
+    const char *before = header->name.data + header->name.len + 1;
+    const char *after = header->value.data + header->value.len;
+    bool has_tab = false; /* around the value, where parsers such as llhttp differ */
+
+    while (before < header->value.data)
+        has_tab |= *before++ == '\t';
+    while (*after != '\r')
+        has_tab |= *after++ == '\t';
+    if (has_tab)
         return rn_http_refuse(error, 400, "a tab around Content-Length or Transfer-Encoding");
-    return header->name.len == 14 ? read_length(parser, header->value, error)
-                                  : read_coding(parser, header->value, error);
+    if (header->name.len == 14)
+        return read_length(parser, header->value, error);
+    if (parser->chunked)
+        return rn_http_refuse(error, 400, "more than one Transfer-Encoding");
+    if (!rn_slice_equal(header->value, RN_SLICE("chunked")))
+        return rn_http_refuse(error, 501, "Transfer-Encoding must be chunked and nothing else");
+    if (parser->minor == 0)
+        return rn_http_refuse(error, 400, "Transfer-Encoding in HTTP/1.0");
+    parser->chunked = true;
+    return RN_PARSE_DONE;
 }
 
-/* Those that say how to read the rest; all others are the caller's. */
+/* Reads the headers that matter to this parser; all others are for the caller. */
 static enum rn_parse heed(struct rn_http_parser *parser, const struct rn_http_header *header,
                           struct rn_http_request *request, struct rn_http_error *error)
 {
-    struct rn_slice name = header->name;
+    struct rn_slice name = header->name, value = header->value;
 
-    switch (name.len) {
-    case 4:
-        if (RN_HTTP_IS(name, "host"))
-            return read_host(parser, header->value, request, error);
-        break;
-    case 6:
-        if (RN_HTTP_IS(name, "expect"))
-            return read_expect(parser, header->value, error);
-        if (RN_HTTP_IS(name, "origin"))
-            parser->facts |= RN_HTTP_HAS_ORIGIN;
-        break;
-    case 10:
-        if (RN_HTTP_IS(name, "connection"))
-            read_connection(parser, header->value);
-        break;
-    case 14:
-        if (RN_HTTP_IS(name, "content-length"))
-            return heed_framing(parser, header, error);
-        break;
-    case 17:
-        if (RN_HTTP_IS(name, "transfer-encoding"))
-            return heed_framing(parser, header, error);
-        break;
+    if (name.len == 4 && RN_HTTP_IS(name, "host")) {
+        if (parser->facts & RN_HTTP_HAS_HOST)
+            return rn_http_refuse(error, 400, "more than one Host");
+        if (!rn_http_text_is_host(value))
+            return rn_http_refuse(error, 400, "Host must be a name or address, and perhaps a port");
+        parser->facts |= RN_HTTP_HAS_HOST;
+        if (!(parser->facts & RN_HTTP_IS_ABSOLUTE))
+            request->host = value;
+    } else if (name.len == 6 && RN_HTTP_IS(name, "expect")) {
+        if (!RN_HTTP_IS(value, "100-continue"))
+            return rn_http_refuse(error, 417, "Expect can be 100-continue only");
+        if (parser->minor == 1) /* RFC 9110 §10.1.1: ignored in HTTP/1.0 */
+            parser->facts |= RN_HTTP_SAYS_EXPECT;
+    } else if (name.len == 6 && RN_HTTP_IS(name, "origin")) {
+        parser->facts |= RN_HTTP_HAS_ORIGIN;
+    } else if (name.len == 10 && RN_HTTP_IS(name, "connection")) {
+        read_connection(parser, value);
+    } else if ((name.len == 14 && RN_HTTP_IS(name, "content-length")) ||
+               (name.len == 17 && RN_HTTP_IS(name, "transfer-encoding"))) {
+        return heed_framing(parser, header, error);
     }
     return RN_PARSE_DONE;
 }
 
-/* What stopped the name. */
+/* The name ends at `p`, which is no colon. */
 static enum rn_parse refuse_name(struct rn_slice line, const char *p, struct rn_http_error *error)
 {
     const char *end = line.data + line.len;

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How the files of the HTTP parser share the work: http_head.c finds the lines of a
- * head, http_lines.c and http_headers.c understand them, http_chunks.c follows a
- * chunked body, http_judge.c asks llhttp, http_parse.c leads.
+ * The files of the HTTP parser: http_parse.c calls the others. http_head.c finds the lines of a
+ * head, http_lines.c and http_headers.c parse them, http_chunks.c follows a chunked body,
+ * http_judge.c asks llhttp.
  *
- * Each looks at the bytes in their order and refuses at the first that is wrong, so
- * that the answer does not depend on the pieces they come in.
+ * Each file reads the bytes in order and refuses the first bad one, so that the answer does not
+ * depend on how the request is split into packets.
  */
 #ifndef RN_WIRE_HTTP_INTERNAL_H
 #define RN_WIRE_HTTP_INTERNAL_H
 
 #include "wire/http.h"
 
-/* parser->facts: headers that have been seen, and what they said. */
+/* Bits of parser->facts: which headers were seen, and what they said. */
 enum rn_http_fact {
     RN_HTTP_HAS_HOST = 1,
     RN_HTTP_HAS_LENGTH = 2,
@@ -20,26 +20,26 @@ enum rn_http_fact {
     RN_HTTP_SAYS_KEEP_ALIVE = 8,
     RN_HTTP_SAYS_EXPECT = 16,
     RN_HTTP_IS_ABSOLUTE = 32, /* the target names the host */
-    RN_HTTP_IS_RARE = 64,     /* the method is none that everybody knows */
+    RN_HTTP_IS_RARE = 64,     /* the method is not PATCH or one of RFC 9110 */
     RN_HTTP_HAS_ORIGIN = 128,
 };
 
 /* Always RN_PARSE_BAD. */
 enum rn_parse rn_http_refuse(struct rn_http_error *error, unsigned status, const char *text);
 
-/* Goes on where the parser stands. DONE sets head_bytes. The request gets the lines
- * that this call has seen end: all of them if the parser was a fresh one. */
+/* Continues at parser->seen. DONE sets head_bytes. The request gets the lines that end during
+ * this call: all of them if the parser was zeroed. */
 enum rn_parse rn_http_head_read(struct rn_http_parser *parser, const char *data, size_t len,
                                 struct rn_http_request *request, struct rn_http_error *error);
 
-/* Lines without their CR, which follows in memory, and LF, and without control bytes
- * other than tabs. DONE or BAD. */
+/* Lines come without CR LF, which follow in memory, and have no control bytes but tabs. DONE or
+ * BAD. */
 enum rn_parse rn_http_request_line(struct rn_http_parser *parser, struct rn_slice line,
                                    struct rn_http_request *request, struct rn_http_error *error);
 enum rn_parse rn_http_header_line(struct rn_http_parser *parser, struct rn_slice line,
                                   struct rn_http_request *request, struct rn_http_error *error);
 
-/* Goes on behind the head. DONE: parser->seen is behind the last byte. */
+/* Continues after the head. DONE: parser->seen is after the last byte. */
 enum rn_parse rn_http_chunks_read(struct rn_http_parser *parser,
                                   const struct rn_http_limits *limits, const char *data, size_t len,
                                   struct rn_http_error *error);

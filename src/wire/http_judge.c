@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The second reader: llhttp, which much of the world's traffic has been through.
- * It knows the methods, it undoes chunks, and what it reads otherwise than we do is
- * refused.
+ * A second opinion from llhttp, a widely used parser. It knows the methods and decodes chunks;
+ * a request that it reads differently from us is refused.
  */
 #include <llhttp.h>
 
@@ -24,7 +23,7 @@ static int on_head(llhttp_t *llhttp)
     judge->saw_head = true;
     judge->length = llhttp->content_length;
     judge->flags = llhttp->flags;
-    llhttp->upgrade = 0; /* nobody here speaks anything else */
+    llhttp->upgrade = 0; /* rationd serves no other protocol on this connection */
     return judge->pause ? HPE_PAUSED : 0;
 }
 
@@ -48,13 +47,13 @@ static const llhttp_settings_t settings = {
 
 static enum rn_parse disagree(llhttp_errno_t found, struct rn_http_error *error)
 {
-    /* The latter: it is one of another protocol than HTTP. */
+    /* HPE_INVALID_CONSTANT: a method of another protocol, such as RTSP. */
     if (found == HPE_INVALID_METHOD || found == HPE_INVALID_CONSTANT)
         return rn_http_refuse(error, 501, "unknown method");
     return rn_http_refuse(error, 400, "the request is ambiguous");
 }
 
-/* Runs until the head or the whole ends, which must be at `bytes`. */
+/* Runs to the end of the head or of the request, which must be at `bytes`. */
 static enum rn_parse run(struct judge *judge, const struct rn_http_parser *parser, const char *data,
                          size_t bytes, struct rn_http_error *error)
 {

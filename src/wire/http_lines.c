@@ -17,8 +17,7 @@ static void split_query(struct rn_http_request *request, struct rn_slice text)
     }
 }
 
-/* http://host:port/path?query: the host is the one of the target, whatever the Host
- * header says (RFC 9112 §3.2.2). */
+/* http://host:port/path?query: the target's host replaces the Host header (RFC 9112 §3.2.2). */
 static enum rn_parse read_absolute(struct rn_http_parser *parser, struct rn_http_request *request,
                                    struct rn_http_error *error)
 {
@@ -44,7 +43,7 @@ static enum rn_parse read_absolute(struct rn_http_parser *parser, struct rn_http
     return RN_PARSE_DONE;
 }
 
-/* Those of RFC 9110 and PATCH; llhttp knows the others. */
+/* Whether a method is PATCH or one of RFC 9110; llhttp knows the others. */
 static bool is_common(struct rn_slice method)
 {
     switch (method.len) {
@@ -98,7 +97,7 @@ static enum rn_parse read_version(struct rn_http_parser *parser, struct rn_slice
     return RN_PARSE_DONE;
 }
 
-/* What stopped the target. */
+/* The target ends at `p`, which is no space before a version. */
 static enum rn_parse refuse_target(const char *p, const char *end, struct rn_http_error *error)
 {
     if (p < end && *p == '#')

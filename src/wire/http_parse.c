@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One request from its bytes. The common one is complete at the first look and is
- * read once. One that comes in pieces is followed line by line and chunk by chunk,
- * and its head is read a second time when everything is there, for the slices: they
- * have no place in a connection's memory.
+ * Parses one request. Most are complete at the first call and are read once. A request that comes
+ * in pieces is followed line by line and chunk by chunk; its head is parsed a second time when the
+ * request is complete, to fill in the slices, which a connection does not store.
  */
 #include <assert.h>
 
@@ -16,24 +15,6 @@ enum rn_parse rn_http_refuse(struct rn_http_error *error, unsigned status, const
     return RN_PARSE_BAD;
 }
 
-/* What can be said only when all headers are there. llhttp takes longer for a head
- * than everything else here, so it is asked where it has something to say: about a
- * body in chunks, and a method that is not an everyday one. That it reads all other
- * heads as we do is for tests and fuzzing to show. */
-static enum rn_parse check_head(struct rn_http_parser *parser, const struct rn_http_limits *limits,
-                                const char *data, struct rn_http_error *error)
-{
-    if (parser->minor == 1 && !(parser->facts & RN_HTTP_HAS_HOST))
-        return rn_http_refuse(error, 400, "no Host header");
-    if (parser->chunked && parser->facts & RN_HTTP_HAS_LENGTH)
-        return rn_http_refuse(error, 400, "both Content-Length and Transfer-Encoding");
-    if (parser->body_bytes > limits->body_max)
-        return rn_http_refuse(error, 413, "the body is too long");
-    if (parser->chunked || parser->facts & RN_HTTP_IS_RARE)
-        return rn_http_judge_head(parser, data, error);
-    return RN_PARSE_DONE;
-}
-
 static enum rn_parse read_body(struct rn_http_parser *parser, const struct rn_http_limits *limits,
                                const char *data, size_t len, struct rn_http_error *error)
 {
@@ -44,52 +25,47 @@ static enum rn_parse read_body(struct rn_http_parser *parser, const struct rn_ht
     return len < parser->need ? RN_PARSE_MORE : RN_PARSE_DONE;
 }
 
-static enum rn_http_connection connection_after(const struct rn_http_parser *parser)
-{
-    if (parser->facts & RN_HTTP_SAYS_CLOSE)
-        return RN_HTTP_CLOSE;
-    if (parser->minor == 1)
-        return RN_HTTP_KEEP;
-    return parser->facts & RN_HTTP_SAYS_KEEP_ALIVE ? RN_HTTP_KEEP_SAY : RN_HTTP_CLOSE;
-}
-
-/* The lines are there; everything else, and a parser for the next one. */
+/* Fills in what the lines did not, and clears the parser for the next request. */
 static void finish(struct rn_http_parser *parser, struct rn_slice body,
                    struct rn_http_request *request)
 {
+    unsigned facts = parser->facts;
+
     request->minor = parser->minor;
-    request->keep_alive = connection_after(parser);
-    request->expect_continue = (parser->facts & RN_HTTP_SAYS_EXPECT) != 0;
-    request->has_origin = (parser->facts & RN_HTTP_HAS_ORIGIN) != 0;
+    request->keep_alive = facts & RN_HTTP_SAYS_CLOSE        ? RN_HTTP_CLOSE
+                          : parser->minor == 1              ? RN_HTTP_KEEP
+                          : facts & RN_HTTP_SAYS_KEEP_ALIVE ? RN_HTTP_KEEP_SAY
+                                                            : RN_HTTP_CLOSE;
+    request->expect_continue = (facts & RN_HTTP_SAYS_EXPECT) != 0;
+    request->has_origin = (facts & RN_HTTP_HAS_ORIGIN) != 0;
     request->header_count = parser->header_count;
-    if (!(parser->facts & (RN_HTTP_HAS_HOST | RN_HTTP_IS_ABSOLUTE)))
+    if (!(facts & (RN_HTTP_HAS_HOST | RN_HTTP_IS_ABSOLUTE)))
         request->host = (struct rn_slice){0};
     request->body = body;
     request->bytes = parser->seen;
     *parser = (struct rn_http_parser){0};
 }
 
-static void read_head_again(const struct rn_http_parser *parser, const char *data,
-                            struct rn_http_request *request)
-{
-    struct rn_http_parser again = {0};
-    struct rn_http_error error;
-    enum rn_parse answer = rn_http_head_read(&again, data, parser->head_bytes, request, &error);
-
-    assert(answer == RN_PARSE_DONE && again.head_bytes == parser->head_bytes);
-    (void)answer;
-}
-
-/* Until the head is complete and good. */
+/* Reads the head, and checks what depends on several headers. llhttp takes longer for a head than
+ * the rest of this parser, so it is asked only where it knows more: about chunked bodies and
+ * unusual methods. Tests and a fuzz target check that it reads all other heads as we do. */
 static enum rn_parse read_head(struct rn_http_parser *parser, const struct rn_http_limits *limits,
                                const char *data, size_t len, struct rn_http_request *request,
                                struct rn_http_error *error)
 {
     enum rn_parse answer = rn_http_head_read(parser, data, len, request, error);
 
-    if (answer == RN_PARSE_DONE)
-        answer = check_head(parser, limits, data, error);
-    return answer;
+    if (answer != RN_PARSE_DONE)
+        return answer;
+    if (parser->minor == 1 && !(parser->facts & RN_HTTP_HAS_HOST))
+        return rn_http_refuse(error, 400, "no Host header");
+    if (parser->chunked && parser->facts & RN_HTTP_HAS_LENGTH)
+        return rn_http_refuse(error, 400, "both Content-Length and Transfer-Encoding");
+    if (parser->body_bytes > limits->body_max)
+        return rn_http_refuse(error, 413, "the body is too long");
+    if (parser->chunked || parser->facts & RN_HTTP_IS_RARE)
+        return rn_http_judge_head(parser, data, error);
+    return RN_PARSE_DONE;
 }
 
 enum rn_parse rn_http_parse(struct rn_http_parser *parser, const struct rn_http_limits *limits,
@@ -110,8 +86,12 @@ enum rn_parse rn_http_parse(struct rn_http_parser *parser, const struct rn_http_
         parser->expects = (parser->facts & RN_HTTP_SAYS_EXPECT) != 0;
     if (answer != RN_PARSE_DONE)
         return answer;
-    if (!fresh)
-        read_head_again(parser, data, request);
+    if (!fresh) { /* fill in the slices */
+        struct rn_http_parser again = {0};
+
+        answer = rn_http_head_read(&again, data, parser->head_bytes, request, error);
+        assert(answer == RN_PARSE_DONE && again.head_bytes == parser->head_bytes);
+    }
     body = (struct rn_slice){data + parser->head_bytes, (size_t)parser->body_bytes};
     if (parser->chunked) {
         if (rn_http_judge_chunked(parser, data, parser->seen, scratch, error) == RN_PARSE_BAD)

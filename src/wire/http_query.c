@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Queries as forms write them: name=value&name=value, %XX and + for a space.
+ * Queries as HTML forms encode them: name=value&name=value, %XX, and + for a space.
  */
 #include "wire/hex.h"
 #include "wire/http.h"
@@ -34,7 +34,7 @@ static struct rn_slice decode(struct rn_slice text, char **out, bool *bad)
     return decoded;
 }
 
-/* Up to the separator, which is taken off the text as well. */
+/* Cuts the text up to the separator off *text, with the separator, and returns it. */
 static struct rn_slice cut(struct rn_slice *text, char separator, bool *found)
 {
     const char *at = text->len > 0 ? memchr(text->data, separator, text->len) : NULL;

@@ -26,25 +26,22 @@ const uint8_t rn_http_class[256] = {
 #undef V
 #undef N
 
-/* [2001:db8::1]: what is within is for whoever needs an address to check. */
-static const char *pass_literal(const char *p, const char *end)
-{
-    const char *start = ++p;
-
-    while (p < end && (rn_http_class[(unsigned char)*p] & RN_HTTP_HOST || *p == ':'))
-        p++;
-    return p < end && *p == ']' && p > start ? p + 1 : NULL;
-}
-
 bool rn_http_text_is_host(struct rn_slice text)
 {
     const char *p = text.data, *end = p + text.len, *port;
 
     if (text.len == 0)
         return false;
-    p = *p == '[' ? pass_literal(p, end) : rn_http_pass(p, RN_HTTP_HOST);
-    if (!p || p == text.data)
+    if (*p == '[') { /* [2001:db8::1]: only its characters are checked */
+        const char *start = ++p;
+
+        while (p < end && (rn_http_class[(unsigned char)*p] & RN_HTTP_HOST || *p == ':'))
+            p++;
+        if (p == end || *p++ != ']' || p - 1 == start)
+            return false;
+    } else if ((p = rn_http_pass(p, RN_HTTP_HOST)) == text.data) {
         return false;
+    }
     if (p == end)
         return true;
     if (*p != ':')

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The bytes that a head is made of (RFC 9110 §5.6, RFC 3986), for whoever reads its
- * lines. A line is followed by its CR, which is of no class.
+ * Classes of bytes in a request's head (RFC 9110 §5.6, RFC 3986). A line is followed by its CR,
+ * which is in no class.
  */
 #ifndef RN_WIRE_HTTP_TEXT_H
 #define RN_WIRE_HTTP_TEXT_H
@@ -12,15 +12,15 @@
 #include "base/slice.h"
 
 enum {
-    RN_HTTP_TOKEN = 1,  /* of a header's name */
-    RN_HTTP_TARGET = 2, /* of a target: visible ASCII but # */
-    RN_HTTP_HOST = 4,   /* of a host's name or IPv4 address */
+    RN_HTTP_TOKEN = 1,  /* the name of a header */
+    RN_HTTP_TARGET = 2, /* a target: visible ASCII but # */
+    RN_HTTP_HOST = 4,   /* a host name or IPv4 address */
     RN_HTTP_METHOD = 8, /* capitals and - */
 };
 
 extern const uint8_t rn_http_class[256];
 
-/* Behind the bytes of that class at p. The CR behind the line is of no class. */
+/* The first byte from `p` on that is not in the class. The CR after the line ends the loop. */
 static inline const char *rn_http_pass(const char *p, unsigned class)
 {
     for (;; p += 4) {
@@ -35,7 +35,7 @@ static inline const char *rn_http_pass(const char *p, unsigned class)
     }
 }
 
-/* Eight bytes or four, with the bit set that makes a letter small. */
+/* Eight bytes or four, with the bit set that makes a letter lower case. */
 static inline uint64_t small8(const char *p)
 {
     uint64_t bytes;
@@ -52,9 +52,9 @@ static inline uint32_t small4(const char *p)
     return bytes | 0x20202020;
 }
 
-/* Lower-case letters, - and such in `word`, 4 to 24 of them; any case in the text. It
- * has no control bytes, so that setting that bit makes nothing else equal. Where the
- * word is no multiple of what is compared at once, the end overlaps. */
+/* Compares a text of any case with `word`, which is 4 to 24 bytes, lower case. The text has no
+ * control bytes, so that setting the bit makes no other bytes equal. Words of other lengths than
+ * 4, 8, 16 or 24 are compared with an overlap. */
 static inline bool rn_http_is_word(struct rn_slice text, const char *word, size_t len)
 {
     const char *p = text.data;
@@ -80,7 +80,7 @@ static inline bool rn_http_is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* Without white space at either end. There is none behind it, but a CR or a comma. */
+/* The text from `p` to `end` without white space at either end. *end is CR or a comma. */
 static inline struct rn_slice rn_http_trim(const char *p, const char *end)
 {
     while (*p == ' ' || *p == '\t')
@@ -90,8 +90,8 @@ static inline struct rn_slice rn_http_trim(const char *p, const char *end)
     return rn_http_between(p, end);
 }
 
-/* A name or address and perhaps a port, nothing else (RFC 9110 §7.2). It stands in a
- * line, and what is behind it is of no host. */
+/* Whether the text is a name or address, and perhaps a port (RFC 9110 §7.2). It must be part of a
+ * line, and the byte after it must not be in the class of hosts. */
 bool rn_http_text_is_host(struct rn_slice text);
 
 #endif

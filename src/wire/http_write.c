@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Answers. The length is always said, so that an answer's end is never the
- * connection's.
+ * Writes responses. Each has a Content-Length, so that no response ends by closing the connection.
  */
 #include "wire/http.h"
 
 #include "wire/format.h"
 
-/* By status. */
+/* The status lines, by status. */
 #define LINE(status, reason) [status] = RN_SLICE_INIT("HTTP/1.1 " #status " " reason "\r\n")
 static const struct rn_slice lines[600] = {
     LINE(100, "Continue"),
@@ -86,21 +85,8 @@ void rn_http_put_header(struct rn_buf *out, const char *name, struct rn_slice va
     out->len = (size_t)(at - out->data);
 }
 
-/* The lines of rn_http_put_body, without the type, with room to spare. */
+/* Room for the lines that rn_http_put_body writes, without the type. */
 #define LINES_MAX 128
-
-static char *write_connection(char *to, enum rn_http_connection connection)
-{
-    switch (connection) {
-    case RN_HTTP_CLOSE:
-        return RN_FORMAT_LITERAL(to, "Connection: close\r\n");
-    case RN_HTTP_KEEP_SAY:
-        return RN_FORMAT_LITERAL(to, "Connection: keep-alive\r\n");
-    case RN_HTTP_KEEP:
-        break;
-    }
-    return to;
-}
 
 void rn_http_put_body(struct rn_buf *out, enum rn_http_connection connection, bool head,
                       const char *content_type, struct rn_slice body)
@@ -115,7 +101,10 @@ void rn_http_put_body(struct rn_buf *out, enum rn_http_connection connection, bo
         to = rn_format_bytes(to, content_type, type_len);
         to = RN_FORMAT_LITERAL(to, "\r\n");
     }
-    to = write_connection(to, connection);
+    if (connection == RN_HTTP_CLOSE)
+        to = RN_FORMAT_LITERAL(to, "Connection: close\r\n");
+    else if (connection == RN_HTTP_KEEP_SAY)
+        to = RN_FORMAT_LITERAL(to, "Connection: keep-alive\r\n");
     to = RN_FORMAT_LITERAL(to, "Content-Length: ");
     to = rn_format_u64(to, body.len);
     to = RN_FORMAT_LITERAL(to, "\r\n\r\n");

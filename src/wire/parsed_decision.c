@@ -24,9 +24,7 @@ const char *const rn_parsed_decision_families[RN_PARSED_DECISION_FAMILIES] = {
 struct reader {
     struct rn_slice reply;
     size_t at;
-    struct rn_parsed_decision *told;
-    struct ration_outcome *outcome;
-    struct ration_outcome_limit *limit; /* at hand */
+    struct rn_parsed_decision *parsed;
 };
 
 /* --- values ------------------------------------------------------------------------------ */
@@ -57,24 +55,26 @@ static bool next_integer(struct reader *r, int64_t least, int64_t most, int64_t 
     return true;
 }
 
-static bool next_bool(struct reader *r, bool *to)
+/* The readers of members below store what they read at `to`, which has the member's type. */
+
+static bool read_bool(struct reader *r, void *to)
 {
     int64_t n;
 
     if (!next_integer(r, 0, 1, &n))
         return false;
-    *to = n == 1;
+    *(bool *)to = n == 1;
     return true;
 }
 
 /* Null: without a limit. */
-static bool next_amount(struct reader *r, uint64_t *to)
+static bool read_amount(struct reader *r, void *to)
 {
     struct rn_resp_reply value;
 
     if (!next(r, &value))
         return false;
-    *to = value.kind == RN_RESP_REPLY_NULL ? UINT64_MAX : (uint64_t)value.number;
+    *(uint64_t *)to = value.kind == RN_RESP_REPLY_NULL ? UINT64_MAX : (uint64_t)value.number;
     return value.kind == RN_RESP_REPLY_NULL ||
            (value.kind == RN_RESP_REPLY_INTEGER && value.number >= 0);
 }
@@ -102,16 +102,45 @@ static bool parse_seconds(struct rn_slice text, int64_t *ns)
 }
 
 /* Null: never. */
-static bool next_time(struct reader *r, int64_t *ns)
+static bool read_time(struct reader *r, void *to)
 {
     struct rn_resp_reply value;
 
     if (!next(r, &value))
         return false;
     if (value.kind == RN_RESP_REPLY_NULL)
-        *ns = RATION_NEVER;
+        *(int64_t *)to = RATION_NEVER;
     return value.kind == RN_RESP_REPLY_NULL ||
-           (value.kind == RN_RESP_REPLY_BULK && parse_seconds(value.text, ns));
+           (value.kind == RN_RESP_REPLY_BULK && parse_seconds(value.text, to));
+}
+
+static bool read_delay(struct reader *r, void *to)
+{
+    return read_time(r, to) && *(int64_t *)to != RATION_NEVER;
+}
+
+static bool read_lease_time(struct reader *r, void *to)
+{
+    return read_time(r, to) && *(int64_t *)to > 0;
+}
+
+/* Null: none. */
+static bool read_rule(struct reader *r, void *to)
+{
+    struct rn_resp_reply value;
+
+    if (!next(r, &value) || (value.kind != RN_RESP_REPLY_BULK && value.kind != RN_RESP_REPLY_NULL))
+        return false;
+    rn_slice_copy(to, RATION_NAME_SIZE,
+                  value.kind == RN_RESP_REPLY_BULK ? value.text : RN_SLICE(""));
+    return true;
+}
+
+static bool read_ticket(struct reader *r, void *to)
+{
+    struct rn_slice *ticket = to;
+
+    return next_text(r, ticket) && ticket->len > 0 && ticket->len < RATION_TICKET_SIZE;
 }
 
 static bool next_word(struct reader *r, const char *const *words, size_t count, unsigned *index)
@@ -120,130 +149,122 @@ static bool next_word(struct reader *r, const char *const *words, size_t count, 
 
     if (!next_text(r, &text))
         return false;
-    for (size_t i = 0; i < count; i++) {
-        if (!rn_slice_is(text, words[i]))
-            continue;
-        *index = (unsigned)i;
-        return true;
-    }
+    for (*index = 0; *index < count; ++*index)
+        if (rn_slice_is(text, words[*index]))
+            return true;
     return false;
 }
 
-/* Null: none. */
-static bool next_rule(struct reader *r, char rule[RATION_NAME_SIZE])
+static bool read_kind(struct reader *r, void *to)
 {
-    struct rn_resp_reply value;
+    unsigned kind;
 
-    if (!next(r, &value) || (value.kind != RN_RESP_REPLY_BULK && value.kind != RN_RESP_REPLY_NULL))
+    if (!next_word(r, rn_parsed_decision_kinds, RN_PARSED_DECISION_KINDS, &kind))
         return false;
-    rn_slice_copy(rule, RATION_NAME_SIZE,
-                  value.kind == RN_RESP_REPLY_BULK ? value.text : (struct rn_slice){"", 0});
+    *(enum ration_outcome_kind *)to = (enum ration_outcome_kind)kind;
+    return true;
+}
+
+static bool read_headers(struct reader *r, void *to)
+{
+    unsigned family;
+
+    if (!next_word(r, rn_parsed_decision_families, RN_PARSED_DECISION_FAMILIES, &family))
+        return false;
+    *(enum ration_header_family *)to = (enum ration_header_family)family;
+    return true;
+}
+
+static bool read_decided_by(struct reader *r, void *to)
+{
+    int64_t index;
+
+    if (!next_integer(r, -1, RATION_OUTCOME_LIMITS - 1, &index))
+        return false;
+    *(int *)to = (int)index;
+    return true;
+}
+
+static bool read_status(struct reader *r, void *to)
+{
+    int64_t status;
+
+    if (!next_integer(r, 400, 599, &status))
+        return false;
+    *(uint16_t *)to = (uint16_t)status;
+    return true;
+}
+
+static bool read_message(struct reader *r, void *to)
+{
+    struct rn_slice text;
+
+    if (!next_text(r, &text))
+        return false;
+    rn_slice_copy(to, sizeof r->parsed->outcome->message, text);
     return true;
 }
 
 /* --- members ------------------------------------------------------------------------------- */
 
-/* What is read by name, and must be there. */
 struct member {
     const char *name;
-    bool (*read)(struct reader *r);
-    bool optional;
+    bool (*read)(struct reader *r, void *to);
+    size_t at;                                /* where its field is in the struct */
+    enum { REQUIRED, OPTIONAL, TICKET } kind; /* TICKET: optional, in rn_parsed_decision */
 };
 
-/* All pairs of the array of `count` values. */
-static bool read_members(struct reader *r, int64_t count, const struct member *members,
+/* An array of names and values. */
+static bool read_members(struct reader *r, void *to, const struct member *members,
                          size_t member_count)
 {
+    struct rn_resp_reply array;
     unsigned seen = 0;
     struct rn_slice name;
 
-    for (int64_t left = count; left >= 2; left -= 2) {
+    if (!next(r, &array) || array.kind != RN_RESP_REPLY_ARRAY)
+        return false;
+    for (int64_t left = array.number; left >= 2; left -= 2) {
         size_t i = 0;
 
         if (!next_text(r, &name))
             return false;
         while (i < member_count && !rn_slice_is(name, members[i].name))
             i++;
-        if (i == member_count
-                ? rn_resp_reply_skip(r->reply.data, r->reply.len, &r->at) != RN_PARSE_DONE
-                : !members[i].read(r))
+        if (i == member_count) {
+            if (rn_resp_reply_skip(r->reply.data, r->reply.len, &r->at) != RN_PARSE_DONE)
+                return false;
+            continue;
+        }
+        char *base = members[i].kind == TICKET ? (char *)r->parsed : to;
+
+        if (!members[i].read(r, base + members[i].at))
             return false;
-        seen |= i == member_count ? 0 : 1u << i;
+        seen |= 1u << i;
     }
     for (size_t i = 0; i < member_count; i++)
-        if (!members[i].optional && !(seen & 1u << i))
+        if (members[i].kind == REQUIRED && !(seen & 1u << i))
             return false;
-    return count % 2 == 0;
+    return array.number % 2 == 0;
 }
 
-static bool limit_rule(struct reader *r)
+static bool read_limits(struct reader *r, void *to)
 {
-    return next_rule(r, r->limit->rule);
-}
-
-static bool limit_limit(struct reader *r)
-{
-    return next_amount(r, &r->limit->verdict.limit);
-}
-
-static bool limit_remaining(struct reader *r)
-{
-    return next_amount(r, &r->limit->verdict.remaining);
-}
-
-static bool limit_reset_after(struct reader *r)
-{
-    return next_time(r, &r->limit->verdict.reset_after_ns);
-}
-
-static bool limit_shadow(struct reader *r)
-{
-    return next_bool(r, &r->limit->shadow);
-}
-
-static bool limit_allowed(struct reader *r)
-{
-    return next_bool(r, &r->limit->verdict.allowed);
-}
-
-static bool limit_amount(struct reader *r)
-{
-    return next_amount(r, &r->limit->amount);
-}
-
-/* Of the algorithm an answer tells only whether places were counted: then there is no
- * period. */
-static bool limit_period(struct reader *r)
-{
-    if (!next_time(r, &r->limit->period_ns))
-        return false;
-    r->limit->algorithm = r->limit->period_ns == 0 ? RATION_CONCURRENCY : RATION_TOKEN_BUCKET;
-    return true;
-}
-
-static bool limit_delay(struct reader *r)
-{
-    return next_time(r, &r->limit->verdict.delay_ns);
-}
-
-static bool read_limit(struct reader *r)
-{
+#define AT(field) offsetof(struct ration_outcome_limit, field)
     static const struct member members[] = {
-        {"rule", limit_rule, false},           {"limit", limit_limit, false},
-        {"remaining", limit_remaining, false}, {"reset_after", limit_reset_after, false},
-        {"shadow", limit_shadow, true},        {"allowed", limit_allowed, false},
-        {"amount", limit_amount, false},       {"period", limit_period, false},
-        {"delay", limit_delay, true},
+        {"rule", read_rule, AT(rule), REQUIRED},
+        {"limit", read_amount, AT(verdict.limit), REQUIRED},
+        {"remaining", read_amount, AT(verdict.remaining), REQUIRED},
+        {"reset_after", read_time, AT(verdict.reset_after_ns), REQUIRED},
+        {"shadow", read_bool, AT(shadow), OPTIONAL},
+        {"allowed", read_bool, AT(verdict.allowed), REQUIRED},
+        {"amount", read_amount, AT(amount), REQUIRED},
+        {"period", read_time, AT(period_ns), REQUIRED},
+        {"delay", read_time, AT(verdict.delay_ns), OPTIONAL},
     };
-    struct rn_resp_reply array;
-
-    return next(r, &array) && array.kind == RN_RESP_REPLY_ARRAY &&
-           read_members(r, array.number, members, COUNT(members));
-}
-
-static bool read_limits(struct reader *r)
-{
-    struct ration_outcome *o = r->outcome;
+#undef AT
+    struct ration_outcome *o = r->parsed->outcome;
+    struct ration_outcome_limit *limits = to;
     struct rn_resp_reply array;
 
     if (!next(r, &array) || array.kind != RN_RESP_REPLY_ARRAY ||
@@ -251,192 +272,58 @@ static bool read_limits(struct reader *r)
         return false;
     o->limit_count = o->listed = (uint32_t)array.number;
     for (uint32_t i = 0; i < o->listed; i++) {
-        r->limit = &o->limits[i];
-        *r->limit = (struct ration_outcome_limit){.shadow = false};
-        if (!read_limit(r))
+        limits[i] = (struct ration_outcome_limit){.shadow = false};
+        if (!read_members(r, &limits[i], members, COUNT(members)))
             return false;
+        /* Of the algorithm, a reply says only whether it counts places: then there is no period. */
+        limits[i].algorithm = limits[i].period_ns == 0 ? RATION_CONCURRENCY : RATION_TOKEN_BUCKET;
     }
     return true;
 }
 
-static bool read_allowed(struct reader *r)
+#define AT(field) offsetof(struct ration_outcome, field)
+#define TICKET_AT(field) offsetof(struct rn_parsed_decision, field)
+static const struct member outcome_members[] = {
+    {"allowed", read_bool, AT(decision.allowed), REQUIRED},
+    {"rule", read_rule, AT(rule), REQUIRED},
+    {"limit", read_amount, AT(decision.verdict.limit), REQUIRED},
+    {"remaining", read_amount, AT(decision.verdict.remaining), REQUIRED},
+    {"reset_after", read_time, AT(decision.verdict.reset_after_ns), REQUIRED},
+    {"retry_after", read_time, AT(decision.verdict.retry_after_ns), REQUIRED},
+    {"delay", read_delay, AT(delay_ns), REQUIRED},
+    {"limits", read_limits, AT(limits), REQUIRED},
+    {"soft", read_bool, AT(soft), OPTIONAL},
+    {"shadow", read_bool, AT(shadow_refused), OPTIONAL},
+    {"shadow_delay", read_time, AT(shadow_delay_ns), OPTIONAL},
+    {"lease", read_ticket, TICKET_AT(lease), TICKET},
+    {"lease_for", read_lease_time, TICKET_AT(lease_ns), TICKET},
+    {"charge", read_ticket, TICKET_AT(charge), TICKET},
+    {"turn", read_ticket, TICKET_AT(turn), TICKET},
+    {"by", read_kind, AT(kind), REQUIRED},
+    {"decided_by", read_decided_by, AT(decision.decided_by), REQUIRED},
+    {"status", read_status, AT(status), REQUIRED},
+    {"headers", read_headers, AT(headers), REQUIRED},
+    {"retryafter", read_bool, AT(retryafter), OPTIONAL},
+    {"message", read_message, AT(message), REQUIRED},
+};
+#undef AT
+#undef TICKET_AT
+
+bool rn_parsed_decision_read(struct rn_slice reply, struct rn_parsed_decision *parsed)
 {
-    return next_bool(r, &r->outcome->decision.allowed);
-}
-
-static bool read_rule(struct reader *r)
-{
-    return next_rule(r, r->outcome->rule);
-}
-
-static bool read_most(struct reader *r)
-{
-    return next_amount(r, &r->outcome->decision.verdict.limit);
-}
-
-static bool read_remaining(struct reader *r)
-{
-    return next_amount(r, &r->outcome->decision.verdict.remaining);
-}
-
-static bool read_reset_after(struct reader *r)
-{
-    return next_time(r, &r->outcome->decision.verdict.reset_after_ns);
-}
-
-static bool read_retry_after(struct reader *r)
-{
-    return next_time(r, &r->outcome->decision.verdict.retry_after_ns);
-}
-
-static bool read_delay(struct reader *r)
-{
-    return next_time(r, &r->outcome->delay_ns) && r->outcome->delay_ns != RATION_NEVER;
-}
-
-static bool read_soft(struct reader *r)
-{
-    return next_bool(r, &r->outcome->soft);
-}
-
-static bool read_shadow(struct reader *r)
-{
-    return next_bool(r, &r->outcome->shadow_refused);
-}
-
-static bool read_shadow_delay(struct reader *r)
-{
-    return next_time(r, &r->outcome->shadow_delay_ns);
-}
-
-static bool next_ticket(struct reader *r, struct rn_slice *ticket)
-{
-    return next_text(r, ticket) && ticket->len > 0 && ticket->len < RATION_TICKET_SIZE;
-}
-
-static bool read_lease(struct reader *r)
-{
-    return next_ticket(r, &r->told->lease);
-}
-
-static bool read_charge(struct reader *r)
-{
-    return next_ticket(r, &r->told->charge);
-}
-
-static bool read_turn(struct reader *r)
-{
-    return next_ticket(r, &r->told->turn);
-}
-
-static bool read_lease_for(struct reader *r)
-{
-    return next_time(r, &r->told->lease_ns) && r->told->lease_ns > 0;
-}
-
-static bool read_by(struct reader *r)
-{
-    unsigned kind;
-
-    if (!next_word(r, rn_parsed_decision_kinds, RN_PARSED_DECISION_KINDS, &kind))
-        return false;
-    r->outcome->kind = (enum ration_outcome_kind)kind;
-    return true;
-}
-
-static bool read_decided_by(struct reader *r)
-{
-    int64_t index;
-
-    if (!next_integer(r, -1, RATION_OUTCOME_LIMITS - 1, &index))
-        return false;
-    r->outcome->decision.decided_by = (int)index;
-    return true;
-}
-
-static bool read_status(struct reader *r)
-{
-    int64_t status;
-
-    if (!next_integer(r, 400, 599, &status))
-        return false;
-    r->outcome->status = (uint16_t)status;
-    return true;
-}
-
-static bool read_headers(struct reader *r)
-{
-    unsigned family;
-
-    if (!next_word(r, rn_parsed_decision_families, RN_PARSED_DECISION_FAMILIES, &family))
-        return false;
-    r->outcome->headers = (enum ration_header_family)family;
-    return true;
-}
-
-static bool read_retryafter(struct reader *r)
-{
-    return next_bool(r, &r->outcome->retryafter);
-}
-
-static bool read_message(struct reader *r)
-{
-    struct rn_slice text;
-
-    if (!next_text(r, &text))
-        return false;
-    rn_slice_copy(r->outcome->message, sizeof r->outcome->message, text);
-    return true;
-}
-
-/* --- the decision ----------------------------------------------------------------------------- */
-
-/* Members that belong together. */
-static bool agree(const struct ration_outcome *o, const struct rn_parsed_decision *told)
-{
-    return o->decision.decided_by < (int)o->listed && (!told->lease.data || told->lease_ns > 0) &&
-           (o->decision.allowed || !told->lease.data);
-}
-
-bool rn_parsed_decision_read(struct rn_slice reply, struct rn_parsed_decision *told)
-{
-    static const struct member members[] = {
-        {"allowed", read_allowed, false},
-        {"rule", read_rule, false},
-        {"limit", read_most, false},
-        {"remaining", read_remaining, false},
-        {"reset_after", read_reset_after, false},
-        {"retry_after", read_retry_after, false},
-        {"delay", read_delay, false},
-        {"limits", read_limits, false},
-        {"soft", read_soft, true},
-        {"shadow", read_shadow, true},
-        {"shadow_delay", read_shadow_delay, true},
-        {"lease", read_lease, true},
-        {"lease_for", read_lease_for, true},
-        {"charge", read_charge, true},
-        {"turn", read_turn, true},
-        {"by", read_by, false},
-        {"decided_by", read_decided_by, false},
-        {"status", read_status, false},
-        {"headers", read_headers, false},
-        {"retryafter", read_retryafter, true},
-        {"message", read_message, false},
-    };
-    struct ration_outcome *o = told->outcome;
-    struct reader r = {.reply = reply, .told = told, .outcome = o};
-    struct rn_resp_reply array;
+    struct ration_outcome *o = parsed->outcome;
+    struct reader r = {.reply = reply, .parsed = parsed};
 
     memset(o, 0, offsetof(struct ration_outcome, limits));
     o->lease = 0;
     o->place_count = o->receipt_count = o->due_count = 0;
     o->at_ns = 0;
-    told->lease = told->charge = told->turn = (struct rn_slice){NULL, 0};
-    told->lease_ns = 0;
-    if (!next(&r, &array) || array.kind != RN_RESP_REPLY_ARRAY ||
-        !read_members(&r, array.number, members, COUNT(members)))
+    parsed->lease = parsed->charge = parsed->turn = (struct rn_slice){NULL, 0};
+    parsed->lease_ns = 0;
+    if (!read_members(&r, o, outcome_members, COUNT(outcome_members)))
         return false;
     o->decision.verdict.allowed = o->decision.allowed;
     o->decision.verdict.delay_ns = o->delay_ns;
-    return r.at == reply.len && agree(o, told);
+    return r.at == reply.len && o->decision.decided_by < (int)o->listed &&
+           (!parsed->lease.data || (parsed->lease_ns > 0 && o->decision.allowed));
 }

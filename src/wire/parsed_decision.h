@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A decision that rationd has told over RESP2 with all details (RATION.CHECK … FULL),
- * as the outcome that it was made of: a gateway answers its client with it as if it
- * had decided itself.
+ * Reads the reply to RATION.CHECK … FULL back into the outcome that rationd wrote it from.
+ * A gateway can then answer its client as if it had decided itself.
  */
 #ifndef RN_WIRE_PARSED_DECISION_H
 #define RN_WIRE_PARSED_DECISION_H
@@ -11,24 +10,25 @@
 
 #include "base/slice.h"
 
-/* As the reply has them, by enum ration_outcome_kind and ration_header_family. */
+/* The words in the reply, by enum ration_outcome_kind and ration_header_family. */
 #define RN_PARSED_DECISION_KINDS 5
 #define RN_PARSED_DECISION_FAMILIES 4
 extern const char *const rn_parsed_decision_kinds[RN_PARSED_DECISION_KINDS];
 extern const char *const rn_parsed_decision_families[RN_PARSED_DECISION_FAMILIES];
 
+/* The slices point into the reply; data NULL: there is no such ticket. */
 struct rn_parsed_decision {
-    struct ration_outcome *outcome; /* to be filled; it holds no places and no receipts */
-    struct rn_slice lease;          /* of places, in the reply; data NULL: there are none */
-    int64_t lease_ns;               /* and how long it lasts */
-    struct rn_slice charge;         /* by outcome, in the reply; data NULL: nothing is */
-    struct rn_slice turn;           /* of one that waits, in the reply; data NULL: none */
+    struct ration_outcome *outcome; /* filled in; has no places and no receipts */
+    struct rn_slice lease;          /* the ticket of places */
+    int64_t lease_ns;               /* how long the lease lasts */
+    struct rn_slice charge;         /* the ticket of a charge by outcome */
+    struct rn_slice turn;           /* the ticket of a place in a queue */
 };
 
-/* A whole reply. False: it is no decision, or something is missing or cannot be;
- * `told` may be half filled then, but a lease that was read is there. Members that are
- * not known are skipped: a later rationd may tell more. Times are rounded up to the
- * millisecond, as the reply has them. */
-bool rn_parsed_decision_read(struct rn_slice reply, struct rn_parsed_decision *told);
+/* Parses one complete reply. False: it is not a decision, or a member is missing or has an
+ * impossible value; `parsed` may then be filled in part, but has the lease if that was read.
+ * Unknown members are skipped, so that a later rationd can add some. Times are rounded up to
+ * the millisecond, as in the reply. */
+bool rn_parsed_decision_read(struct rn_slice reply, struct rn_parsed_decision *parsed);
 
 #endif

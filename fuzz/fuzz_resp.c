@@ -232,7 +232,7 @@ static enum rn_parse look(const char *data, size_t len)
 }
 
 /* What is taken for the last command with another argument must be read as that. */
-static void look_again(const struct rn_resp_refrain *refrain, const struct rn_buf *before,
+static void look_again(const struct rn_resp_template *template, const struct rn_buf *before,
                        const char *data, size_t len)
 {
     char *copy = malloc(len > 0 ? len : 1);
@@ -242,7 +242,7 @@ static void look_again(const struct rn_resp_refrain *refrain, const struct rn_bu
     demand(copy != NULL);
     if (len > 0)
         memcpy(copy, data, len);
-    bytes = rn_resp_pass_refrain(refrain, copy, len, &argument);
+    bytes = rn_resp_match_template(template, copy, len, &argument);
     if (bytes != 0) {
         const char *error;
         size_t at = 0;
@@ -264,8 +264,8 @@ static void look_again(const struct rn_resp_refrain *refrain, const struct rn_bu
     free(copy);
 }
 
-/* Of the command that was read last: its refrain, and its arguments but for the first. */
-static void keep(struct rn_resp_refrain *refrain, struct rn_buf *arguments, const char *data)
+/* Of the command that was read last: its template, and its arguments but for the first. */
+static void keep(struct rn_resp_template *template, struct rn_buf *arguments, const char *data)
 {
     char *copy = malloc(command.bytes);
     const char *error;
@@ -273,7 +273,7 @@ static void keep(struct rn_resp_refrain *refrain, struct rn_buf *arguments, cons
     demand(copy != NULL);
     memcpy(copy, data, command.bytes);
     demand(rn_resp_parse(copy, command.bytes, &command, &error) == RN_PARSE_DONE);
-    rn_resp_keep_refrain(refrain, copy, &command);
+    rn_resp_keep_template(template, copy, &command);
     rn_buf_clear(arguments);
     for (uint32_t i = 0; i < command.argc; i++) {
         if (i != 1) {
@@ -299,7 +299,7 @@ static void write_replies(struct rn_slice text)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static struct rn_buf arguments;
-    struct rn_resp_refrain refrain = {0};
+    struct rn_resp_template template = {0};
     size_t start = 1, there = 1, wanted = 0;
     unsigned dice;
 
@@ -308,14 +308,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     dice = data[0];
     write_replies((struct rn_slice){(const char *)data, size});
     for (;;) {
-        look_again(&refrain, &arguments, (const char *)data + start, there - start);
+        look_again(&template, &arguments, (const char *)data + start, there - start);
         enum rn_parse answer = look((const char *)data + start, there - start);
 
         if (answer == RN_PARSE_BAD)
             return 0;
         if (answer == RN_PARSE_DONE) {
             demand(command.bytes >= wanted);
-            keep(&refrain, &arguments, (const char *)data + start);
+            keep(&template, &arguments, (const char *)data + start);
             start += command.bytes;
             wanted = 0;
             continue;

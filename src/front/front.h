@@ -75,9 +75,9 @@ struct rn_front_workspace {
     struct ration_charge charges[RN_FRONT_BATCH];
     uint8_t shapes[RN_FRONT_BATCH]; /* how each wants to be answered */
     uint32_t charge_count;
-    struct rn_joined joined; /* what joined last, */
-    struct rn_resp_refrain
-        refrain; /* and how it is last_entry, if it was last_entry twice in a row */
+    struct rn_joined joined;          /* what joined last, */
+    struct rn_resp_template template; /* and how it is last_entry, if it was last_entry twice in a
+                                         row */
     uint8_t limit_cache_last;
     struct rn_cached_limit limit_cache[RN_LIMIT_CACHE];
 

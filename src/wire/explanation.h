@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the rules make of a request, as JSON: one shape for a running daemon and for rules files.
+ * Explains a decision as JSON, for a running daemon and for rules files alike.
  */
 #ifndef RN_WIRE_EXPLANATION_H
 #define RN_WIRE_EXPLANATION_H
@@ -18,14 +18,14 @@ struct rn_explanation_descriptor {
 
 struct rn_explanation {
     const struct ration_request *request;
-    const struct ration_outcome *outcome;               /* of looking */
-    int64_t now_ns;                                     /* of that */
-    bool matching;                                      /* only rules that apply */
+    const struct ration_outcome *outcome;               /* of a peek */
+    int64_t now_ns;                                     /* the time of the peek */
+    bool matching;                                      /* leave out rules that do not apply */
     const struct rn_explanation_descriptor *descriptor; /* NULL: it is not one */
 };
 
-/* The members of the object, which is open. Returns 0, or RATION_E* of the store: then what was
- * put is of no use. */
+/* Writes members into an open object. Returns 0, or RATION_E* of the store: then discard the
+ * output. */
 int rn_explanation_put(struct rn_members *m, struct ration *limiter,
                        const struct rn_explanation *explanation);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writing where there is room: a buffer is asked once for a few pieces of known
- * length, and not for each. Every function returns where the next piece goes.
+ * Writes into reserved room: the caller reserves once for several pieces of known length. Each
+ * function returns where the next piece goes.
  *
  *     char *to = rn_buf_reserve(out, 40);
  *     if (!to)
@@ -18,8 +18,8 @@
 
 #include "base/buf.h"
 
-#define RN_FORMAT_U64_MAX 20     /* bytes of a number */
-#define RN_FORMAT_SECONDS_MAX 24 /* bytes of seconds */
+#define RN_FORMAT_U64_MAX 20     /* bytes that a number needs */
+#define RN_FORMAT_SECONDS_MAX 24 /* bytes that seconds need */
 
 #define RN_FORMAT_LITERAL(to, literal) rn_format_bytes(to, "" literal, sizeof(literal) - 1)
 
@@ -29,10 +29,10 @@ static inline char *rn_format_bytes(char *to, const char *from, size_t len)
     return to + len;
 }
 
-/* The digits of a number below 10^8, with zeros in front: bytes of 0 to 9 in the
- * order of memory. Halves of four digits, then pairs, then single ones are split off in
- * all places at once: x * 10486 >> 20 is x / 100 below 10^4, x * 103 >> 10 is x / 10
- * below 100, and no product reaches its upper neighbour. */
+/* The eight digits of a number below 10^8 as bytes 0 to 9, in the order of memory. The number is
+ * split into halves of four digits, then pairs, then digits, all at once: x * 10486 >> 20 is
+ * x / 100 below 10^4, x * 103 >> 10 is x / 10 below 100, and no product overflows into the next
+ * part. */
 static inline uint64_t rn_format_split(uint32_t n)
 {
     uint64_t halves = n / 10000 | (uint64_t)(n % 10000) << 32;
@@ -43,7 +43,7 @@ static inline uint64_t rn_format_split(uint32_t n)
     return tens | (pairs - 10 * tens) << 8;
 }
 
-/* The same of four digits below 10^4. */
+/* The same for the four digits of a number below 10^4. */
 static inline uint32_t rn_format_split4(uint32_t n)
 {
     uint32_t hundreds = n * 10486 >> 20, pairs = hundreds | (n - 100 * hundreds) << 16;
@@ -52,7 +52,7 @@ static inline uint32_t rn_format_split4(uint32_t n)
     return tens | (pairs - 10 * tens) << 8;
 }
 
-/* Eight digits, as rn_format_split gives them. */
+/* Writes eight digits from rn_format_split. */
 static inline void rn_format_store(char *to, uint64_t digits)
 {
     digits |= UINT64_C(0x3030303030303030);
@@ -62,7 +62,7 @@ static inline void rn_format_store(char *to, uint64_t digits)
     memcpy(to, &digits, sizeof digits);
 }
 
-/* For rn_format_u64: one of five to eight digits, and of more. */
+/* For rn_format_u64: a number of five to eight digits, and one of more. */
 static inline char *rn_format_eight(char *to, uint32_t n)
 {
     uint64_t digits = rn_format_split(n);
@@ -82,8 +82,8 @@ static inline void rn_format_store4(char *to, uint32_t digits)
     memcpy(to, &digits, sizeof digits);
 }
 
-/* There must be room for RN_FORMAT_U64_MAX bytes, however small the number: some behind
- * its digits are overwritten. */
+/* Needs room for RN_FORMAT_U64_MAX bytes, however small the number: it also overwrites bytes after
+ * the digits. */
 static inline char *rn_format_u64(char *to, uint64_t n)
 {
     if (n < 10) {
@@ -100,7 +100,7 @@ static inline char *rn_format_u64(char *to, uint64_t n)
     return n < 100000000 ? rn_format_eight(to, (uint32_t)n) : rn_format_long(to, n);
 }
 
-/* At most three digits behind the point, rounded up. Below 0: 0. Room for
+/* At most three digits after the point, rounded up. Below 0: 0. Needs room for
  * RN_FORMAT_SECONDS_MAX bytes. */
 static inline char *rn_format_seconds(char *to, int64_t ns)
 {

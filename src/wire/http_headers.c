@@ -77,7 +77,10 @@ static enum rn_parse heed(struct rn_http_parser *parser, const struct rn_http_he
 {
     struct rn_slice name = header->name, value = header->value;
 
-    if (name.len == 4 && RN_HTTP_IS(name, "host")) {
+    switch (name.len) {
+    case 4:
+        if (!RN_HTTP_IS(name, "host"))
+            break;
         if (parser->facts & RN_HTTP_HAS_HOST)
             return rn_http_refuse(error, 400, "more than one Host");
         if (!rn_http_text_is_host(value))
@@ -85,18 +88,29 @@ static enum rn_parse heed(struct rn_http_parser *parser, const struct rn_http_he
         parser->facts |= RN_HTTP_HAS_HOST;
         if (!(parser->facts & RN_HTTP_IS_ABSOLUTE))
             request->host = value;
-    } else if (name.len == 6 && RN_HTTP_IS(name, "expect")) {
+        break;
+    case 6:
+        if (RN_HTTP_IS(name, "origin"))
+            parser->facts |= RN_HTTP_HAS_ORIGIN;
+        if (!RN_HTTP_IS(name, "expect"))
+            break;
         if (!RN_HTTP_IS(value, "100-continue"))
             return rn_http_refuse(error, 417, "Expect can be 100-continue only");
         if (parser->minor == 1) /* RFC 9110 §10.1.1: ignored in HTTP/1.0 */
             parser->facts |= RN_HTTP_SAYS_EXPECT;
-    } else if (name.len == 6 && RN_HTTP_IS(name, "origin")) {
-        parser->facts |= RN_HTTP_HAS_ORIGIN;
-    } else if (name.len == 10 && RN_HTTP_IS(name, "connection")) {
-        read_connection(parser, value);
-    } else if ((name.len == 14 && RN_HTTP_IS(name, "content-length")) ||
-               (name.len == 17 && RN_HTTP_IS(name, "transfer-encoding"))) {
-        return heed_framing(parser, header, error);
+        break;
+    case 10:
+        if (RN_HTTP_IS(name, "connection"))
+            read_connection(parser, value);
+        break;
+    case 14:
+        if (RN_HTTP_IS(name, "content-length"))
+            return heed_framing(parser, header, error);
+        break;
+    case 17:
+        if (RN_HTTP_IS(name, "transfer-encoding"))
+            return heed_framing(parser, header, error);
+        break;
     }
     return RN_PARSE_DONE;
 }

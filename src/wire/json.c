@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One token after the other, and objections to them. What a string or a number
- * is, is left to json_string.c and json_number.c.
+ * Reads tokens, and reports errors in them. json_string.c and json_number.c read strings and
+ * numbers.
  */
 #include "wire/json.h"
 
@@ -14,7 +14,7 @@
 
 void rn_json_init(struct rn_json *json, char *text, size_t len)
 {
-    json->text = json->at = len ? text : ""; /* no text may be NULL; nothing is written to it */
+    json->text = json->at = len ? text : ""; /* without text, `text` may be NULL */
     json->end = json->text + len;
     json->line_breaks = 0;
     json->objects = 0;
@@ -24,7 +24,7 @@ void rn_json_init(struct rn_json *json, char *text, size_t len)
     json->error.text[0] = '\0';
 }
 
-/* --- objections ------------------------------------------------------------------------ */
+/* --- errors ---------------------------------------------------------------------------- */
 
 static size_t count_breaks(const char *text, size_t len)
 {
@@ -36,46 +36,35 @@ static size_t count_breaks(const char *text, size_t len)
     return count;
 }
 
-static size_t column_of(const struct rn_json *json, size_t at)
-{
-    size_t begin = at;
-
-    while (begin > 0 && json->text[begin - 1] != '\n')
-        begin--;
-    return at - begin + 1;
-}
-
-/* Unescaping leaves every byte where it was outside of strings, but may put line
- * breaks into them. A text of one line with some of those still has one line; in
- * others they cannot be told from its own, so that only the offset is certain. */
-static int put_place(struct rn_json *json, size_t at, char *out, size_t size)
-{
-    size_t len = (size_t)(json->end - json->text);
-
-    while (len > 0 && strchr(" \t\r\n", json->text[len - 1]) && json->text[len - 1] != '\0')
-        len--;
-    if (count_breaks(json->text, len) == json->line_breaks) {
-        json->error.line = 1;
-        json->error.column = (unsigned)at + 1;
-        return snprintf(out, size, "column %u: ", json->error.column);
-    }
-    if (json->line_breaks != 0)
-        return snprintf(out, size, "byte %zu: ", at + 1);
-    json->error.line = (unsigned)count_breaks(json->text, at) + 1;
-    json->error.column = (unsigned)column_of(json, at);
-    return snprintf(out, size, "line %u column %u: ", json->error.line, json->error.column);
-}
-
+/* Unescaping may put line breaks into strings, but moves no byte outside of them. A text of one
+ * line with such breaks still has one line; in other texts they cannot be told from its own line
+ * breaks, so that only the offset is certain. */
 int rn_json_object_to(struct rn_json *json, size_t at, const char *format, ...)
 {
     struct ration_error *error = &json->error;
+    size_t len = (size_t)(json->end - json->text), begin = at;
     va_list args;
     int used;
 
     if (error->code != 0)
         return error->code;
     *error = (struct ration_error){.code = RATION_EINVAL, .pos = at};
-    used = put_place(json, at, error->text, sizeof error->text);
+    while (len > 0 && strchr(" \t\r\n", json->text[len - 1]) && json->text[len - 1] != '\0')
+        len--;
+    if (count_breaks(json->text, len) == json->line_breaks) {
+        error->line = 1;
+        error->column = (unsigned)at + 1;
+        used = snprintf(error->text, sizeof error->text, "column %u: ", error->column);
+    } else if (json->line_breaks != 0) {
+        used = snprintf(error->text, sizeof error->text, "byte %zu: ", at + 1);
+    } else {
+        while (begin > 0 && json->text[begin - 1] != '\n')
+            begin--;
+        error->line = (unsigned)count_breaks(json->text, at) + 1;
+        error->column = (unsigned)(at - begin) + 1;
+        used = snprintf(error->text, sizeof error->text, "line %u column %u: ", error->line,
+                        error->column);
+    }
     va_start(args, format);
     vsnprintf(error->text + used, sizeof error->text - (size_t)used, format, args);
     va_end(args);
@@ -112,7 +101,7 @@ struct rn_json_found rn_json_found(const struct rn_json *json, const char *at)
     return found;
 }
 
-/* Out of line: the way of texts that are right is to be short. */
+/* Out of line, to keep the path of correct texts short. */
 __attribute__((cold, noinline)) static char *expected(struct rn_json *json, const char *at,
                                                       const char *what)
 {
@@ -123,8 +112,6 @@ __attribute__((cold, noinline)) static char *expected(struct rn_json *json, cons
 
 /* --- tokens ------------------------------------------------------------------------------ */
 
-/* As readers do, these begin at `p` and return where they end; NULL: BAD. */
-
 __attribute__((noinline)) static char *skip_space(const struct rn_json *json, char *p)
 {
     while (p < json->end && (*p == ' ' || *p == '\n' || *p == '\r' || *p == '\t'))
@@ -132,7 +119,7 @@ __attribute__((noinline)) static char *skip_space(const struct rn_json *json, ch
     return p;
 }
 
-/* Behind white space, of which there mostly is none. */
+/* Most texts have no white space between tokens. */
 static inline char *pass_space(const struct rn_json *json, char *p)
 {
     bool is_space = p >= json->end || *p <= ' ';
@@ -140,29 +127,14 @@ static inline char *pass_space(const struct rn_json *json, char *p)
     return is_space ? skip_space(json, p) : p;
 }
 
-/* NUL, which nothing may begin with, at the end. */
+/* The byte at `p`; at the end NUL, with which no token begins. */
 static inline char look(const struct rn_json *json, const char *p)
 {
     return p < json->end ? *p : '\0';
 }
 
-static inline char *read_name(struct rn_json *json, char *p, struct rn_json_token *token)
-{
-    token->name_at = (size_t)(p - json->text);
-    if (look(json, p) != '"')
-        return expected(json, p,
-                        json->begun ? "a name in double quotes after the ','"
-                                    : "a name in double quotes or '}'");
-    if (!(p = rn_json_read_string(json, p, &token->name)))
-        return NULL;
-    p = pass_space(json, p);
-    if (look(json, p) != ':')
-        return expected(json, p, "':' after the name");
-    return pass_space(json, p + 1);
-}
-
-/* Up to where the value of a member stands, or behind the end of them all: then the
- * token is set. */
+/* Returns where the value of the next member begins, or the end of the object or array: then the
+ * token is END. NULL: BAD. */
 static inline char *begin_member(struct rn_json *json, char *p, struct rn_json_token *token)
 {
     bool is_object = json->objects >> (json->depth - 1) & 1;
@@ -180,10 +152,22 @@ static inline char *begin_member(struct rn_json *json, char *p, struct rn_json_t
                 json, p, is_object ? "',' or '}' after the value" : "',' or ']' after the value");
         p = pass_space(json, p + 1);
     }
-    return is_object ? read_name(json, p, token) : p;
+    if (!is_object)
+        return p;
+    token->name_at = (size_t)(p - json->text);
+    if (look(json, p) != '"')
+        return expected(json, p,
+                        json->begun ? "a name in double quotes after the ','"
+                                    : "a name in double quotes or '}'");
+    if (!(p = rn_json_read_string(json, p, &token->name)))
+        return NULL;
+    p = pass_space(json, p);
+    if (look(json, p) != ':')
+        return expected(json, p, "':' after the name");
+    return pass_space(json, p + 1);
 }
 
-/* The same of the text, which has one value. */
+/* The same for the whole text, which has one value. */
 static char *begin_text(struct rn_json *json, char *p, struct rn_json_token *token)
 {
     if (!json->begun)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of the JSON reader share. Offsets are from json->text. */
+/* Shared by the files of the JSON reader. Offsets are from json->text. */
 #ifndef RN_WIRE_JSON_INTERNAL_H
 #define RN_WIRE_JSON_INTERNAL_H
 
@@ -10,14 +10,13 @@
 
 #include "wire/json.h"
 
-/* Whether a byte stands for itself in a string: ASCII, but for control characters,
+/* Whether a byte is plain, that is, needs no escape in a string: ASCII but for control characters,
  * the quote and the backslash. */
 extern const bool rn_json_plain[256];
 
-/* Of eight bytes, the first in the lowest bits: a mark on top of the first one that
- * is not plain, and perhaps of some behind it; 0: all are plain. What is subtracted
- * turns the top bit of a byte on if that is below 0x20 or equal to the quote or the
- * backslash, and borrows from its upper neighbour only then. */
+/* Takes eight bytes, the first in the lowest bits. Sets the top bit of the first byte that is not
+ * plain, and perhaps of later ones; 0: all are plain. The subtraction sets the top bit of a byte
+ * below 0x20, or equal to the quote or the backslash, and borrows from the next byte only then. */
 static inline uint64_t rn_json_mark_special(uint64_t bytes)
 {
     const uint64_t ones = UINT64_C(0x0101010101010101);
@@ -28,8 +27,8 @@ static inline uint64_t rn_json_mark_special(uint64_t bytes)
 }
 
 #ifdef __SSE2__
-/* The same of sixteen, exactly, as bits. As signed numbers, bytes of UTF-8 are below the
- * space, as control characters are. */
+/* The same for sixteen bytes, with one exact bit for each. As signed numbers, bytes above 0x7f are
+ * below the space, as control characters are. */
 static inline unsigned rn_json_mark_special16(const char *p)
 {
     __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)p);
@@ -66,21 +65,20 @@ static inline const char *rn_json_pass_plain(const char *p, const char *end)
     return p;
 }
 
-/* What stands there, in words: `the end of the text`, `','`, `a string`. */
+/* Describes what is at `at`: `the end of the text`, `','`, `a string`. */
 struct rn_json_found {
     char text[48];
 };
 struct rn_json_found rn_json_found(const struct rn_json *json, const char *at);
 
-/* Readers begin at `at` and return where they end; NULL: BAD. */
+/* The readers begin at `at` and return where the token ends; NULL: BAD. */
 
-/* From the opening quote; `plain` bytes behind it are known to be plain. */
+/* From the opening quote; the `plain` bytes after it are plain. */
 char *rn_json_read_special(struct rn_json *json, char *at, size_t plain, struct rn_slice *out);
 /* From a digit or a minus. */
 char *rn_json_read_number(struct rn_json *json, char *at, struct rn_slice *out);
 
-/* From the opening quote. Most strings have nothing to unescape: they are passed
- * over and never touched. */
+/* From the opening quote. Most strings have nothing to unescape and are not written to. */
 static inline char *rn_json_read_string(struct rn_json *json, char *at, struct rn_slice *out)
 {
     size_t len = (size_t)(rn_json_pass_plain(at + 1, json->end) - (at + 1));

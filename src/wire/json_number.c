@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Numbers of JSON: their form, their values as whole numbers and as seconds, and
- * seconds written. Nothing goes through floating point, so nothing is rounded but
- * what must be.
+ * Reads numbers of JSON, as integers and as seconds, and writes seconds. Without floating point,
+ * so that nothing is rounded needlessly.
  */
 #include "wire/format.h"
 #include "wire/json_internal.h"
@@ -15,9 +14,9 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* --- form ---------------------------------------------------------------------------------- */
+/* --- syntax -------------------------------------------------------------------------------- */
 
-/* Where the digits end, of which there must be one; `after` is what they follow. */
+/* Where the digits end; there must be one. `after` names what comes before them. */
 static char *pass_digits(struct rn_json *json, char *at, const char *after)
 {
     char *p = at;
@@ -31,34 +30,24 @@ static char *pass_digits(struct rn_json *json, char *at, const char *after)
     return NULL;
 }
 
-static char *pass_whole(struct rn_json *json, char *p)
-{
-    p += *p == '-';
-    if (p == json->end || *p != '0')
-        return pass_digits(json, p, "the '-'");
-    if (p + 1 == json->end || !is_digit(p[1]))
-        return p + 1;
-    rn_json_object_to(json, (size_t)(p - json->text),
-                      "found a number with a 0 in front; leave it out");
-    return NULL;
-}
-
-static char *pass_exponent(struct rn_json *json, char *p)
-{
-    p++;
-    if (p < json->end && (*p == '+' || *p == '-'))
-        p++;
-    return pass_digits(json, p, "the exponent's e");
-}
-
 char *rn_json_read_number(struct rn_json *json, char *at, struct rn_slice *out)
 {
-    char *p = pass_whole(json, at);
+    char *p = at + (*at == '-');
 
+    if (p == json->end || *p != '0') {
+        p = pass_digits(json, p, "the '-'");
+    } else if (++p < json->end && is_digit(*p)) {
+        rn_json_object_to(json, (size_t)(p - 1 - json->text),
+                          "found a number with a 0 in front; leave it out");
+        return NULL;
+    }
     if (p && p < json->end && *p == '.')
         p = pass_digits(json, p + 1, "the '.'");
-    if (p && p < json->end && (*p == 'e' || *p == 'E'))
-        p = pass_exponent(json, p);
+    if (p && p < json->end && (*p == 'e' || *p == 'E')) {
+        p++;
+        p += p < json->end && (*p == '+' || *p == '-');
+        p = pass_digits(json, p, "the exponent's e");
+    }
     if (p)
         *out = (struct rn_slice){at, (size_t)(p - at)};
     return p;
@@ -103,73 +92,50 @@ bool rn_json_i64(const struct rn_json_token *token, int64_t *value)
     return true;
 }
 
-/* A number without its sign: 0.DIGITS times ten to the `scale`, the first digit not
- * being 0. The digits may have one point among them. */
+/* A number without its sign: 0.DIGITS times ten to the `scale`, where the first digit is not 0.
+ * There may be a point among the digits. */
 struct decimal {
     const char *digits, *end;
     int64_t scale;
 };
 
-/* Of a number that was found well-formed. An exponent of more than fifteen digits
- * means what one of fifteen does: texts are shorter than that. */
-static int64_t parse_exponent(const char *p, const char *end)
-{
-    bool negative = p < end && *p == '-';
-    int64_t n = 0;
-
-    p += p < end && !is_digit(*p);
-    for (; p < end; p++)
-        if (n < INT64_C(100000000000000))
-            n = n * 10 + (*p - '0');
-    return negative ? -n : n;
-}
-
+/* Parses a number that is well-formed. More than fifteen digits of an exponent are not read: no
+ * text is long enough for them to matter. */
 static struct decimal parse_decimal(const char *p, const char *end)
 {
     struct decimal d = {p, p, 0};
-    bool behind_point = false;
+    bool after_point = false;
 
     while (d.end < end && *d.end != 'e' && *d.end != 'E')
         d.end++;
-    if (d.end < end)
-        d.scale = parse_exponent(d.end + 1, end);
-    for (; d.digits < d.end && (*d.digits == '0' || *d.digits == '.'); d.digits++) {
-        d.scale -= behind_point && *d.digits == '0';
-        behind_point |= *d.digits == '.';
+    if (d.end < end) {
+        const char *at = d.end + 1;
+        bool negative = *at == '-';
+
+        for (at += !is_digit(*at); at < end; at++)
+            if (d.scale < INT64_C(100000000000000))
+                d.scale = d.scale * 10 + (*at - '0');
+        d.scale = negative ? -d.scale : d.scale;
     }
-    if (!behind_point)
+    for (; d.digits < d.end && (*d.digits == '0' || *d.digits == '.'); d.digits++) {
+        d.scale -= after_point && *d.digits == '0';
+        after_point |= *d.digits == '.';
+    }
+    if (!after_point)
         for (p = d.digits; p < d.end && *p != '.'; p++)
             d.scale++;
     return d;
 }
 
-/* The digits before the point of digits times ten to the `scale`, and a half up.
- * Stays below 2^64: `scale` is at most 19. */
-static uint64_t round_decimal(const struct decimal *d)
-{
-    const char *p = d->digits;
-    uint64_t n = 0;
-
-    for (int64_t left = d->scale; left >= 0; left--) {
-        p += p < d->end && *p == '.';
-        unsigned digit = p < d->end ? (unsigned)(*p++ - '0') : 0;
-
-        if (left == 0)
-            return n + (digit >= 5);
-        n = n * 10 + digit;
-    }
-    return 0;
-}
-
 bool rn_json_seconds(const struct rn_json_token *token, int64_t *ns)
 {
     const char *p = token->text.data;
-    bool negative;
-    uint64_t n;
+    unsigned digit = 0;
+    uint64_t n = 0;
 
     if (token->kind != RN_JSON_NUMBER)
         return false;
-    negative = *p == '-';
+    bool negative = *p == '-';
     struct decimal d = parse_decimal(p + negative, p + token->text.len);
 
     d.scale += NS_DIGITS;
@@ -177,7 +143,17 @@ bool rn_json_seconds(const struct rn_json_token *token, int64_t *ns)
         *ns = 0;
         return true;
     }
-    if (negative || d.scale > 19 || (n = round_decimal(&d)) > SECONDS_MAX_NS)
+    if (negative || d.scale > 19)
+        return false;
+    p = d.digits;
+    for (int64_t left = d.scale; left >= 0; left--) { /* below 10^19, so below 2^64 */
+        p += p < d.end && *p == '.';
+        digit = p < d.end ? (unsigned)(*p++ - '0') : 0;
+        if (left > 0)
+            n = n * 10 + digit;
+    }
+    n += digit >= 5; /* the first digit after the point */
+    if (n > SECONDS_MAX_NS)
         return false;
     *ns = (int64_t)n;
     return true;

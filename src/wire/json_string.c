@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Strings of JSON that have something to unescape; and strings written. */
+/* Reads strings of JSON that have escapes, and writes strings. */
 #include <string.h>
 
 #include "base/utf8.h"
 #include "wire/format.h"
+#include "wire/hex.h"
 #include "wire/json_internal.h"
 
 const bool rn_json_plain[256] = {
@@ -19,8 +20,8 @@ const bool rn_json_plain[256] = {
 
 /* --- reading ----------------------------------------------------------------------------- */
 
-/* A string that is being unescaped: what is read at `from` is written at `to`,
- * which never overtakes it, since no escape is shorter than what it means. */
+/* A string while it is unescaped: bytes read at `from` are written at `to`, which never overtakes
+ * `from`, since no escape is shorter than its character. */
 struct unescaping {
     struct rn_json *json;
     char *from, *end, *to;
@@ -40,20 +41,12 @@ static bool expected_at(const struct unescaping *u, const char *p, const char *w
     return false;
 }
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c |= 0x20;
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-/* Of \uXXXX, at the backslash. */
+/* The value of \uXXXX; `p` is at the backslash. */
 static bool read_unit(const struct unescaping *u, const char *p, uint32_t *unit)
 {
     *unit = 0;
     for (int i = 2; i < 6; i++) {
-        int digit = p + i < u->end ? hex_digit(p[i]) : -1;
+        int digit = p + i < u->end ? rn_hex_digit(p[i]) : -1;
 
         if (digit < 0)
             return expected_at(u, p + i, "four hexadecimal digits after \\u");
@@ -72,11 +65,6 @@ static void put_point(struct unescaping *u, uint32_t point)
         u->to[i] = (char)(0x80 | (point & 0x3f));
     u->to[0] = (char)(lead[size == 1 ? 0 : size] | point);
     u->to += size;
-}
-
-static bool is_high(uint32_t unit)
-{
-    return unit >= 0xd800 && unit <= 0xdbff;
 }
 
 static bool is_low(uint32_t unit)
@@ -103,7 +91,7 @@ static bool unescape_unicode(struct unescaping *u)
                           "expected a string without NUL, found \\u0000");
         return false;
     }
-    if (!is_high(point) && !is_low(point)) {
+    if (point < 0xd800 || point > 0xdfff) {
         u->from += 6;
         put_point(u, point);
         return true;
@@ -118,22 +106,6 @@ static bool unescape_unicode(struct unescaping *u)
         return object_to_half(u, point);
     u->from += 12;
     put_point(u, 0x10000 + ((point - 0xd800) << 10 | (low - 0xdc00)));
-    return true;
-}
-
-static bool unescape(struct unescaping *u)
-{
-    static const char letters[] = "\"\\/bfnrt", meanings[] = "\"\\/\b\f\n\r\t";
-    const char *letter = NULL, *p = u->from + 1;
-
-    if (p < u->end && *p == 'u')
-        return unescape_unicode(u);
-    if (p < u->end && *p != '\0')
-        letter = strchr(letters, *p);
-    if (!letter)
-        return expected_at(u, p, "one of \" \\ / b f n r t u after the backslash");
-    u->from += 2;
-    put_point(u, (uint32_t)meanings[letter - letters]);
     return true;
 }
 
@@ -179,12 +151,28 @@ static bool copy(struct unescaping *u)
 
 char *rn_json_read_special(struct rn_json *json, char *at, size_t plain, struct rn_slice *out)
 {
+    static const char letters[] = "\"\\/bfnrt", meanings[] = "\"\\/\b\f\n\r\t";
     char *begin = at + 1;
     struct unescaping u = {json, begin + plain, json->end, begin + plain};
 
-    while (u.from < u.end && *u.from != '"')
-        if (!(*u.from == '\\' ? unescape(&u) : copy(&u)))
+    while (u.from < u.end && *u.from != '"') {
+        char c = u.end - u.from > 1 ? u.from[1] : '\0';
+        const char *letter = c != '\0' ? strchr(letters, c) : NULL;
+
+        if (*u.from != '\\') {
+            if (!copy(&u))
+                return NULL;
+        } else if (c == 'u') {
+            if (!unescape_unicode(&u))
+                return NULL;
+        } else if (letter) {
+            u.from += 2;
+            put_point(&u, (uint32_t)meanings[letter - letters]);
+        } else {
+            expected_at(&u, u.from + 1, "one of \" \\ / b f n r t u after the backslash");
             return NULL;
+        }
+    }
     if (u.from == u.end) {
         rn_json_object_to(json, (size_t)(at - json->text),
                           "expected '\"' at the end of this string, found none");
@@ -196,40 +184,30 @@ char *rn_json_read_special(struct rn_json *json, char *at, size_t plain, struct 
 
 /* --- writing ------------------------------------------------------------------------------- */
 
-static void put_escaped(struct rn_buf *out, unsigned char c)
-{
-    static const char letters[] = "btn\0fr", digits[] = "0123456789abcdef";
-    char text[6] = {'\\', (char)c};
-    size_t size = 2;
-
-    if (c >= '\b' && c <= '\r' && c != '\v') {
-        text[1] = letters[c - '\b'];
-    } else if (c < ' ') {
-        memcpy(text + 1, "u00", 3);
-        text[4] = digits[c >> 4];
-        text[5] = digits[c & 15];
-        size = 6;
-    }
-    rn_buf_put(out, text, size);
-}
-
-/* Where there is something to escape; `p` is at the first such byte. */
+/* Writes a string that has something to escape; `p` is at the first such byte. */
 static void put_with_escapes(struct rn_buf *out, const char *run, const char *p, const char *end)
 {
+    static const char letters[] = "btn\0fr", digits[] = "0123456789abcdef";
+
     rn_buf_put_char(out, '"');
     for (; p < end; p = rn_json_pass_plain(p, end)) {
         uint32_t point;
         size_t size = rn_utf8_decode(p, (size_t)(end - p), &point);
+        unsigned char c = (unsigned char)*p;
 
         if (size > 1) {
             p += size;
             continue;
         }
         rn_buf_put(out, run, (size_t)(p - run));
-        if (size == 1)
-            put_escaped(out, (unsigned char)*p);
-        else
+        if (size == 0)
             rn_buf_put_literal(out, "\xef\xbf\xbd");
+        else if (c >= '\b' && c <= '\r' && c != '\v')
+            rn_buf_put(out, (char[]){'\\', letters[c - '\b']}, 2);
+        else if (c < ' ')
+            rn_buf_put(out, (char[]){'\\', 'u', '0', '0', digits[c >> 4], digits[c & 15]}, 6);
+        else
+            rn_buf_put(out, (char[]){'\\', (char)c}, 2);
         run = ++p;
     }
     rn_buf_put(out, run, (size_t)(end - run));

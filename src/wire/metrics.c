@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Prometheus' text format, and where times go in a histogram. */
+/* The text format of Prometheus, and the buckets of histograms. */
 #include "wire/metrics.h"
 
 #include <assert.h>
@@ -25,34 +25,31 @@ static void put_text(struct rn_buf *out, const char *text)
     rn_buf_put_slice(out, rn_slice_of(text));
 }
 
-static void put_value(struct rn_buf *out, struct rn_slice value)
-{
-    for (size_t at = 0; at < value.len;) {
-        uint32_t point = 0;
-        size_t size = rn_utf8_decode(value.data + at, value.len - at, &point);
-
-        if (size == 0)
-            rn_buf_put_literal(out, "\xef\xbf\xbd");
-        else if (point == '\n')
-            rn_buf_put_literal(out, "\\n");
-        else if (point == '"' || point == '\\')
-            rn_buf_put(out, (char[]){'\\', (char)point}, 2);
-        else
-            rn_buf_put(out, value.data + at, size);
-        at += size == 0 ? 1 : size;
-    }
-}
-
 static void put_series(struct rn_buf *out, const char *name, const char *suffix,
                        const struct rn_metrics_label *labels, size_t count)
 {
     put_text(out, name);
     put_text(out, suffix);
     for (size_t i = 0; i < count; i++) {
+        struct rn_slice value = labels[i].value;
+
         rn_buf_put_char(out, i == 0 ? '{' : ',');
         put_text(out, labels[i].name);
         rn_buf_put_literal(out, "=\"");
-        put_value(out, labels[i].value);
+        for (size_t at = 0; at < value.len;) {
+            uint32_t point = 0;
+            size_t size = rn_utf8_decode(value.data + at, value.len - at, &point);
+
+            if (size == 0)
+                rn_buf_put_literal(out, "\xef\xbf\xbd");
+            else if (point == '\n')
+                rn_buf_put_literal(out, "\\n");
+            else if (point == '"' || point == '\\')
+                rn_buf_put(out, (char[]){'\\', (char)point}, 2);
+            else
+                rn_buf_put(out, value.data + at, size);
+            at += size == 0 ? 1 : size;
+        }
         rn_buf_put_char(out, '"');
     }
     if (count > 0)
@@ -68,28 +65,22 @@ void rn_metrics_put(struct rn_buf *out, const char *name, const struct rn_metric
     rn_buf_put_char(out, '\n');
 }
 
-/* The shortest of two ways that reads back as the same number. */
-static void put_number(struct rn_buf *out, double value)
+void rn_metrics_put_double(struct rn_buf *out, const char *name,
+                           const struct rn_metrics_label *labels, size_t count, double value)
 {
     char text[32];
 
+    put_series(out, name, "", labels, count);
     if (isnan(value)) {
         rn_buf_put_literal(out, "NaN");
     } else if (isinf(value)) {
         put_text(out, value > 0 ? "+Inf" : "-Inf");
-    } else {
+    } else { /* 15 digits, or 17 if those do not read back as the same number */
         snprintf(text, sizeof text, "%.15g", value);
         if (strtod(text, NULL) < value || strtod(text, NULL) > value)
             snprintf(text, sizeof text, "%.17g", value);
         put_text(out, text);
     }
-}
-
-void rn_metrics_put_double(struct rn_buf *out, const char *name,
-                           const struct rn_metrics_label *labels, size_t count, double value)
-{
-    put_series(out, name, "", labels, count);
-    put_number(out, value);
     rn_buf_put_char(out, '\n');
 }
 
@@ -118,24 +109,12 @@ void rn_metrics_histogram_merge(struct rn_histogram *into, const struct rn_histo
     into->sum_ns += __atomic_load_n(&from->sum_ns, __ATOMIC_RELAXED);
 }
 
-static void put_sum(struct rn_buf *out, uint64_t ns)
-{
-    uint64_t part = ns % 1000000000;
-
-    rn_buf_put_u64(out, ns / 1000000000);
-    if (part != 0)
-        rn_buf_put_char(out, '.');
-    for (uint64_t place = 100000000; part != 0; part %= place, place /= 10)
-        rn_buf_put_char(out, (char)('0' + part / place));
-    rn_buf_put_char(out, '\n');
-}
-
 void rn_metrics_put_histogram(struct rn_buf *out, const char *name,
                               const struct rn_metrics_label *labels, size_t count,
                               const struct rn_histogram *h)
 {
     struct rn_metrics_label all[RN_METRICS_LABELS_MAX + 1];
-    uint64_t sum = 0;
+    uint64_t sum = 0, part = h->sum_ns % 1000000000;
 
     assert(count <= RN_METRICS_LABELS_MAX);
     for (size_t i = 0; i < count; i++)
@@ -148,7 +127,12 @@ void rn_metrics_put_histogram(struct rn_buf *out, const char *name,
         rn_buf_put_char(out, '\n');
     }
     put_series(out, name, "_sum", labels, count);
-    put_sum(out, h->sum_ns);
+    rn_buf_put_u64(out, h->sum_ns / 1000000000);
+    if (part != 0)
+        rn_buf_put_char(out, '.');
+    for (uint64_t place = 100000000; part != 0; part %= place, place /= 10)
+        rn_buf_put_char(out, (char)('0' + part / place));
+    rn_buf_put_char(out, '\n');
     put_series(out, name, "_count", labels, count);
     rn_buf_put_u64(out, sum);
     rn_buf_put_char(out, '\n');

@@ -5,7 +5,7 @@
  *     rn_metrics_begin(out, "ration_decisions_total", RN_METRICS_COUNTER, "Decisions.");
  *     rn_metrics_put(out, "ration_decisions_total", labels, 2, n);
  *
- * and a histogram of times that costs next to nothing to add to.
+ * and histograms of times, to which a thread adds in a few instructions.
  */
 #ifndef RN_WIRE_METRICS_H
 #define RN_WIRE_METRICS_H
@@ -18,17 +18,16 @@
 
 enum rn_metrics_type { RN_METRICS_COUNTER, RN_METRICS_GAUGE, RN_METRICS_HISTOGRAM };
 
-/* The name is ours and fits the format; the value may be any text. */
+/* The name is a constant that suits the format; the value may be any text. */
 struct rn_metrics_label {
     const char *name;
     struct rn_slice value;
 };
 
-/* HELP and TYPE, before the first sample of a family. All samples of a family
- * follow at once. */
+/* Writes HELP and TYPE. All samples of the family must follow. */
 void rn_metrics_begin(struct rn_buf *out, const char *name, enum rn_metrics_type type,
                       const char *help);
-/* One sample. What is not UTF-8 in a label's value becomes U+FFFD. */
+/* Writes one sample. Bytes that are not UTF-8 in a label's value become U+FFFD. */
 void rn_metrics_put(struct rn_buf *out, const char *name, const struct rn_metrics_label *labels,
                     size_t count, uint64_t value);
 void rn_metrics_put_double(struct rn_buf *out, const char *name,
@@ -36,20 +35,19 @@ void rn_metrics_put_double(struct rn_buf *out, const char *name,
 
 /* --- times ------------------------------------------------------------------------------- */
 
-/* A bucket for up to 1 µs, then three from each power of ten to the next, up to 1 s,
- * and one for what takes longer: 1, 2, 5, 10 µs, ... */
+/* Buckets up to 1, 2, 5, 10 µs, and so on to 1 s, and one for longer times. */
 #define RN_HISTOGRAM_BUCKETS 20
 
-/* Zeroed is ready. Written by one thread, which rn_metrics_histogram_merge does not mind. */
+/* Zeroed is ready. One thread writes; others may call rn_metrics_histogram_merge meanwhile. */
 struct rn_histogram {
     uint64_t counts[RN_HISTOGRAM_BUCKETS]; /* not cumulative */
     uint64_t sum_ns;
 };
 
-/* The most that each bucket but the last holds, in ns. */
+/* The upper bounds of all buckets but the last, in ns. */
 extern const int64_t rn_metrics_histogram_bounds_ns[RN_HISTOGRAM_BUCKETS - 1];
-/* By the number of bits of a time, the bucket of the shortest such time; the others
- * are in it or in the next, since each bound is at least twice the one before. */
+/* By number of bits: the bucket of the shortest time with that many bits. Longer times with as
+ * many bits are in it or in the next, since each bound is at least twice the one before. */
 extern const uint8_t rn_metrics_histogram_first[65];
 
 static inline void rn_metrics_histogram_count(uint64_t *counter, uint64_t more)
@@ -57,7 +55,7 @@ static inline void rn_metrics_histogram_count(uint64_t *counter, uint64_t more)
     __atomic_store_n(counter, __atomic_load_n(counter, __ATOMIC_RELAXED) + more, __ATOMIC_RELAXED);
 }
 
-/* `count` times at once, each as long as the other. */
+/* Adds `count` equal times. */
 static inline void rn_metrics_histogram_add_many(struct rn_histogram *h, int64_t ns, uint64_t count)
 {
     uint64_t time = ns > 0 ? (uint64_t)ns : 0;
@@ -74,8 +72,8 @@ static inline void rn_metrics_histogram_add(struct rn_histogram *h, int64_t ns)
 }
 
 void rn_metrics_histogram_merge(struct rn_histogram *into, const struct rn_histogram *from);
-/* Its samples: NAME_bucket with the label le, cumulative, NAME_sum in seconds and
- * NAME_count. At most RN_METRICS_LABELS_MAX labels of the caller's. */
+/* Writes the samples NAME_bucket with the label le, cumulative, NAME_sum in seconds and
+ * NAME_count. At most RN_METRICS_LABELS_MAX labels. */
 #define RN_METRICS_LABELS_MAX 7
 void rn_metrics_put_histogram(struct rn_buf *out, const char *name,
                               const struct rn_metrics_label *labels, size_t count,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names and values, in any order. A member that is given twice counts as it was given
- * last.
+ * The reply is an array of names and values in any order. If a member occurs twice, the last
+ * one counts.
  */
 #include "wire/parsed_decision.h"
 
@@ -79,7 +79,7 @@ static bool read_amount(struct reader *r, void *to)
            (value.kind == RN_RESP_REPLY_INTEGER && value.number >= 0);
 }
 
-/* Digits, and up to nine more behind a point. */
+/* Digits, and up to nine more after a point. */
 static bool parse_seconds(struct rn_slice text, int64_t *ns)
 {
     int64_t n = 0, unit = 1000000000;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Commands of the Redis protocol. Nothing is remembered between calls: a command
- * that is not complete is read again from its beginning, but no earlier than
- * enough bytes may have come, so that pieces cost at most one look per argument.
+ * Parses commands of the Redis protocol. There is no state between calls: an incomplete command is
+ * read again from its beginning, but not before enough bytes for its next argument have arrived.
  */
 #include "wire/resp.h"
 
@@ -10,7 +9,7 @@
 
 #include "wire/hex.h"
 
-#define DIGITS_MAX 19 /* of a length, before it is too long whatever they are */
+#define DIGITS_MAX 19 /* the most digits of a length */
 #define BULK_MIN 6    /* the shortest argument: $0 CR LF CR LF */
 
 struct reader {
@@ -25,7 +24,7 @@ static enum rn_parse need(struct reader *r, size_t bytes)
     return RN_PARSE_MORE;
 }
 
-/* Digits and CR LF at r->at; r->at is behind them afterwards. */
+/* Reads digits and CR LF at r->at, and moves r->at after them. */
 static enum rn_parse read_length(struct reader *r, uint64_t *value)
 {
     const char *p = r->data + r->at, *end = r->data + r->len, *start = p;
@@ -47,30 +46,14 @@ static enum rn_parse read_length(struct reader *r, uint64_t *value)
     return RN_PARSE_DONE;
 }
 
-/* Redis takes *-1 and the like for nothing at all. */
-static enum rn_parse read_count(struct reader *r, uint64_t *count)
-{
-    bool negative = r->len > 1 && r->data[1] == '-';
-    enum rn_parse answer;
-
-    r->at = 1 + negative; /* behind the star */
-    answer = read_length(r, count);
-    if (answer == RN_PARSE_DONE && negative) {
-        if (*count == 0)
-            return RN_PARSE_BAD;
-        *count = 0;
-    }
-    return answer;
-}
-
-/* One argument of which `left` more follow. */
+/* Reads one argument, after which `left` more follow. */
 static enum rn_parse read_bulk(struct reader *r, uint64_t left, struct rn_slice *bulk,
                                const char **error)
 {
     uint64_t size, have;
     enum rn_parse answer;
 
-    r->at++; /* the dollar */
+    r->at++; /* skip '$' */
     *error = "invalid bulk length";
     answer = read_length(r, &size);
     if (answer != RN_PARSE_DONE)
@@ -93,31 +76,30 @@ static enum rn_parse read_bulk(struct reader *r, uint64_t left, struct rn_slice 
     return RN_PARSE_DONE;
 }
 
-static enum rn_parse not_a_bulk(struct rn_resp_command *command, char found,
-                                const char **error)
-{
-    snprintf(command->error_text, sizeof command->error_text, "expected '$', got '%c'", found);
-    *error = command->error_text;
-    return RN_PARSE_BAD;
-}
-
 static enum rn_parse parse_array(struct reader *r, struct rn_resp_command *command,
                                  const char **error)
 {
+    bool negative = r->len > 1 && r->data[1] == '-'; /* as in Redis, *-1 is an empty command */
     uint64_t count;
     enum rn_parse answer;
 
     *error = "invalid multibulk length";
-    answer = read_count(r, &count);
+    r->at = 1 + negative;
+    answer = read_length(r, &count);
     if (answer != RN_PARSE_DONE)
         return answer;
-    if (count > RN_RESP_ARGS_MAX)
+    if (negative ? count == 0 : count > RN_RESP_ARGS_MAX)
         return RN_PARSE_BAD;
+    count = negative ? 0 : count;
     for (uint64_t i = 0; i < count; i++) {
         if (r->at == r->len)
             return need(r, r->at + (count - i) * BULK_MIN);
-        if (r->data[r->at] != '$')
-            return not_a_bulk(command, r->data[r->at], error);
+        if (r->data[r->at] != '$') {
+            snprintf(command->error_text, sizeof command->error_text, "expected '$', got '%c'",
+                     r->data[r->at]);
+            *error = command->error_text;
+            return RN_PARSE_BAD;
+        }
         answer = read_bulk(r, count - i - 1, &command->argv[i], error);
         if (answer != RN_PARSE_DONE)
             return answer;
@@ -133,44 +115,29 @@ static bool is_space(char c)
     return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-/* What follows a backslash within double quotes, as redis-cli writes it. */
-static char unescape(const char **at, const char *end)
-{
-    const char *p = *at;
-
-    *at = p + 1;
-    switch (*p) {
-    case 'n':
-        return '\n';
-    case 'r':
-        return '\r';
-    case 't':
-        return '\t';
-    case 'b':
-        return '\b';
-    case 'a':
-        return '\a';
-    case 'x':
-        if (end - p < 3 || rn_hex_digit(p[1]) < 0 || rn_hex_digit(p[2]) < 0)
-            return 'x';
-        *at = p + 3;
-        return (char)(rn_hex_digit(p[1]) << 4 | rn_hex_digit(p[2]));
-    default:
-        return *p;
-    }
-}
-
-/* From behind the opening quote to behind the closing one, with which the word
- * must end. Within single quotes only \' is an escape. NULL: there is none. */
+/* Copies a quoted text to *out. `p` is after the opening quote; returns the place after the closing
+ * one, where the word must end. NULL: the quotes are unbalanced. In double quotes, escapes are as
+ * redis-cli writes them; in single quotes, only \' is one. */
 static const char *unquote(const char *p, const char *end, char quote, char **out)
 {
-    for (; p < end && *p != quote;) {
+    static const char letters[] = "nrtba", meanings[] = "\n\r\t\b\a";
+
+    while (p < end && *p != quote) {
         char c = *p++;
 
-        if (c == '\\' && p < end && quote == '"')
-            c = unescape(&p, end);
-        else if (c == '\\' && p < end && *p == quote)
+        if (c == '\\' && p < end && quote == '"') {
+            const char *letter = *p != '\0' ? strchr(letters, *p) : NULL;
+
+            if (*p == 'x' && end - p >= 3 && rn_hex_digit(p[1]) >= 0 && rn_hex_digit(p[2]) >= 0) {
+                c = (char)(rn_hex_digit(p[1]) << 4 | rn_hex_digit(p[2]));
+                p += 3;
+            } else {
+                c = letter ? meanings[letter - letters] : *p;
+                p++;
+            }
+        } else if (c == '\\' && p < end && *p == quote) {
             c = *p++;
+        }
         *(*out)++ = c;
     }
     if (p == end || (++p < end && !is_space(*p)))
@@ -178,7 +145,7 @@ static const char *unquote(const char *p, const char *end, char quote, char **ou
     return p;
 }
 
-/* The word at *at, which is no space, unquoted over itself: it never gets longer. */
+/* Reads the word at *at, which is no space, and unquotes it in place: it never gets longer. */
 static bool read_word(char **at, char *end, struct rn_slice *word)
 {
     char *out = *at, *start = *at;
@@ -198,47 +165,35 @@ static bool read_word(char **at, char *end, struct rn_slice *word)
     return true;
 }
 
-static enum rn_parse split_words(char *line, char *end, struct rn_resp_command *command,
-                                 const char **error)
+/* Parses a line of words. As in Redis, it may end with LF alone. */
+static __attribute__((noinline)) enum rn_parse
+parse_inline(struct reader *r, struct rn_resp_command *command, const char **error)
 {
+    size_t most = r->len < RN_RESP_INLINE_MAX ? r->len : RN_RESP_INLINE_MAX;
+    char *end = memchr(r->data, '\n', most), *line = r->data;
     uint32_t count = 0;
 
+    *error = "too big inline request";
+    if (!end)
+        return most == RN_RESP_INLINE_MAX ? RN_PARSE_BAD : need(r, r->len + 1);
+    r->at = (size_t)(end - r->data) + 1;
     for (;;) {
         while (line < end && is_space(*line))
             line++;
         if (line == end)
             break;
-        if (count == RN_RESP_ARGS_MAX) {
-            *error = "too many arguments in inline request";
+        *error = "too many arguments in inline request";
+        if (count == RN_RESP_ARGS_MAX)
             return RN_PARSE_BAD;
-        }
-        if (!read_word(&line, end, &command->argv[count++])) {
-            *error = "unbalanced quotes in request";
+        *error = "unbalanced quotes in request";
+        if (!read_word(&line, end, &command->argv[count++]))
             return RN_PARSE_BAD;
-        }
     }
     command->argc = count;
     return RN_PARSE_DONE;
 }
 
-/* A line, which as in Redis may end with LF alone. */
-static __attribute__((noinline)) enum rn_parse
-parse_inline(struct reader *r, struct rn_resp_command *command, const char **error)
-{
-    size_t look = r->len < RN_RESP_INLINE_MAX ? r->len : RN_RESP_INLINE_MAX;
-    char *end = memchr(r->data, '\n', look);
-
-    if (!end && look == RN_RESP_INLINE_MAX) {
-        *error = "too big inline request";
-        return RN_PARSE_BAD;
-    }
-    if (!end)
-        return need(r, r->len + 1);
-    r->at = (size_t)(end - r->data) + 1;
-    return split_words(r->data, end, command, error);
-}
-
-/* --- either -------------------------------------------------------------------- */
+/* --- all commands -------------------------------------------------------------- */
 
 static __attribute__((noinline)) enum rn_parse
 parse_any(char *data, size_t len, struct rn_resp_command *command, const char **error)
@@ -261,8 +216,8 @@ static inline bool is_crlf(const char *p)
     return memcmp(p, "\r\n", 2) == 0;
 }
 
-/* The length of an argument of 1 to 99 bytes, with seven bytes to look at: where it
- * begins, or NULL. */
+/* Reads the length of an argument of 1 to 99 bytes; seven bytes must be there. Returns where the
+ * argument begins, or NULL. */
 static inline char *pass_short_length(char *at, size_t *size)
 {
     size_t first = (size_t)at[1] - '0', second;
@@ -277,8 +232,8 @@ static inline char *pass_short_length(char *at, size_t *size)
     return second <= 9 && is_crlf(at + 3) ? at + 5 : NULL;
 }
 
-/* Such an argument, if it is all there: where the next begins, or NULL. The shortest
- * is seven bytes long. */
+/* Reads such an argument if it is complete; the shortest takes seven bytes. Returns where the next
+ * begins, or NULL. */
 static inline char *pass_short_bulk(char *at, const char *end, struct rn_slice *bulk)
 {
     size_t size;
@@ -291,9 +246,8 @@ static inline char *pass_short_bulk(char *at, const char *end, struct rn_slice *
     return at + size + 2;
 }
 
-/* Nearly every command has up to nine arguments of up to 99 bytes, which are all
- * there: it is read by the shortest way. What is different in any respect goes the
- * long way from its beginning. */
+/* Fast path: nearly every command is complete and has up to nine arguments of up to 99 bytes. Any
+ * other command is parsed from its beginning by parse_any. */
 enum rn_parse rn_resp_parse(char *data, size_t len, struct rn_resp_command *command,
                             const char **error)
 {
@@ -314,42 +268,42 @@ enum rn_parse rn_resp_parse(char *data, size_t len, struct rn_resp_command *comm
     return RN_PARSE_DONE;
 }
 
-/* --- again ------------------------------------------------------------------------ */
+/* --- templates -------------------------------------------------------------------- */
 
-void rn_resp_keep_refrain(struct rn_resp_refrain *refrain, const char *data,
-                          const struct rn_resp_command *command)
+void rn_resp_keep_template(struct rn_resp_template *template, const char *data,
+                           const struct rn_resp_command *command)
 {
     const struct rn_slice *argv = command->argv;
 
-    refrain->before_len = 0;
+    template->before_len = 0;
     if (command->argc < 2 || data[0] != '*' || argv[0].data == data) /* inline, "*" unquoted */
         return;
     size_t before_len = (size_t)(argv[0].data + argv[0].len + 2 - data);
     const char *behind = argv[1].data + argv[1].len;
     size_t behind_len = (size_t)(data + command->bytes - behind);
 
-    if (before_len > sizeof refrain->before || behind_len > sizeof refrain->behind)
+    if (before_len > sizeof template->before || behind_len > sizeof template->behind)
         return;
-    memcpy(refrain->before, data, before_len);
-    memcpy(refrain->behind, behind, behind_len);
-    refrain->before_len = (uint8_t)before_len;
-    refrain->behind_len = (uint8_t)behind_len;
+    memcpy(template->before, data, before_len);
+    memcpy(template->behind, behind, behind_len);
+    template->before_len = (uint8_t)before_len;
+    template->behind_len = (uint8_t)behind_len;
 }
 
-/* What is behind the argument begins with its CR LF: with the argument's shortest
- * length and one byte there are seven to look at. */
-size_t rn_resp_pass_refrain(const struct rn_resp_refrain *refrain, char *data, size_t len,
-                            struct rn_slice *argument)
+/* template->behind begins with the argument's CR LF; with the shortest length and one byte of
+ * argument, the seven bytes that pass_short_length needs are there. */
+size_t rn_resp_match_template(const struct rn_resp_template *template, char *data, size_t len,
+                              struct rn_slice *argument)
 {
-    size_t before_len = refrain->before_len, behind_len = refrain->behind_len, size;
+    size_t before_len = template->before_len, behind_len = template->behind_len, size;
     char *at;
 
     if (before_len == 0 || len < before_len + 5 + behind_len ||
-        !rn_slice_repeats(data, refrain->before, before_len) ||
+        !rn_slice_repeats(data, template->before, before_len) ||
         !(at = pass_short_length(data + before_len, &size)))
         return 0;
     if ((size_t)(data + len - at) < size + behind_len ||
-        !rn_slice_repeats(at + size, refrain->behind, behind_len))
+        !rn_slice_repeats(at + size, template->behind, behind_len))
         return 0;
     *argument = (struct rn_slice){at, size};
     return (size_t)(at - data) + size + behind_len;

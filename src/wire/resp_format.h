@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pieces of replies of the Redis protocol, written where there is room; see wire/format.h.
- * Each needs RN_RESP_FORMAT_MAX bytes, a text besides as many as it has. `version` is 2 or 3.
+ * Writes pieces of replies of the Redis protocol into reserved room; see wire/format.h. Each needs
+ * room for RN_RESP_FORMAT_MAX bytes, and for its text. `version` is 2 or 3.
  */
 #ifndef RN_WIRE_RESP_FORMAT_H
 #define RN_WIRE_RESP_FORMAT_H
 
 #include "wire/format.h"
 
-/* A length of up to 20 digits, a type, CR LF; seconds in RESP2: as text. */
+/* A type, a number of up to 20 digits, CR LF; or seconds as text in RESP2. */
 #define RN_RESP_FORMAT_MAX 48
 
-/* A name of ours as a bulk string; that `size` is its length is for the compiler to see. */
+/* A constant name as a bulk string; does not compile unless `size` is its length. */
 #define RN_RESP_FORMAT_NAME(to, size, name)                                                        \
     (RN_FORMAT_LITERAL(to, "$" #size "\r\n" name "\r\n") +                                         \
      0 * sizeof(char[sizeof(name) - 1 == (size) ? 1 : -1]))
@@ -21,7 +21,7 @@ static inline char *rn_resp_format_crlf(char *to)
     return RN_FORMAT_LITERAL(to, "\r\n");
 }
 
-/* A type and a number: what most replies begin with. */
+/* A type and a number, with which most replies begin. */
 static inline char *rn_resp_format_head(char *to, char type, uint64_t n)
 {
     *to++ = type;
@@ -72,7 +72,7 @@ static inline char *rn_resp_format_seconds(char *to, int version, int64_t ns)
     size_t len = (size_t)(rn_format_seconds(text, ns) - text);
 
     to = rn_resp_format_head(to, '$', len);
-    memcpy(to, text, sizeof text); /* the rest is overwritten */
+    memcpy(to, text, sizeof text); /* a constant size; the next piece overwrites the rest */
     return rn_resp_format_crlf(to + len);
 }
 

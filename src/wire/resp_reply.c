@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wire/resp_reply.h"
 
-#define NUMBER_DIGITS_MAX 18 /* any such number fits 64 bits with a sign */
+#define NUMBER_DIGITS_MAX 18 /* any such number fits 63 bits */
 
-/* The line at `at` without its CR LF; what comes behind it is at *next. */
+/* The line at `at` without its CR LF; *next is the offset of the next line. */
 static enum rn_parse read_line(const char *data, size_t len, size_t at, struct rn_slice *line,
                                size_t *next)
 {
@@ -34,7 +34,7 @@ static enum rn_parse read_number(struct rn_slice line, int64_t *number)
     return RN_PARSE_DONE;
 }
 
-/* `size` bytes at *at, and CR LF. */
+/* Reads `size` bytes at *at, and CR LF. */
 static enum rn_parse read_bulk(const char *data, size_t len, size_t *at, int64_t size,
                                struct rn_resp_reply *value)
 {

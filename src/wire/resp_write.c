@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Replies of the Redis protocol. Each reserves its bytes once and writes them there.
+ * Writes replies of the Redis protocol. Each function reserves room once.
  */
 #include "wire/resp.h"
 

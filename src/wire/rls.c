@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Requests as protobuf-c reads them, in memory that is ours: an arena which is
- * empty again for the next one and whose end bounds what a message can cost.
+ * Reads requests with protobuf-c into an arena of fixed size, which bounds the memory that a
+ * message can cost and is reused for the next one.
  */
 #include "wire/rls.h"
 
@@ -45,30 +45,23 @@ static ProtobufCAllocator allocator(struct rn_rls_reader *reader)
     return (ProtobufCAllocator){.alloc = take, .free = leave, .allocator_data = reader};
 }
 
-/* --- what both forms must obey ------------------------------------------------------- */
-
-static bool is_utf8(struct rn_slice text)
-{
-    uint32_t point;
-
-    for (size_t at = 0, n; at < text.len; at += n) {
-        if ((unsigned char)text.data[at] < 0x80) {
-            n = 1;
-            continue;
-        }
-        n = rn_utf8_decode(text.data + at, text.len - at, &point);
-        if (n == 0)
-            return false;
-    }
-    return true;
-}
+/* --- checks for both formats --------------------------------------------------------- */
 
 static int check_text(struct rn_slice text, const char *what, struct ration_error *error)
 {
+    uint32_t point;
+
     if (text.len > RN_RLS_TEXT_MAX)
         return rn_error_set(error, RATION_EINVAL, 0, "a %s of more than %d bytes", what,
                             RN_RLS_TEXT_MAX);
-    return is_utf8(text) ? 0 : rn_error_set(error, RATION_EINVAL, 0, "a %s is not UTF-8", what);
+    for (size_t at = 0, n; at < text.len; at += n) {
+        n = (unsigned char)text.data[at] < 0x80
+                ? 1
+                : rn_utf8_decode(text.data + at, text.len - at, &point);
+        if (n == 0)
+            return rn_error_set(error, RATION_EINVAL, 0, "a %s is not UTF-8", what);
+    }
+    return 0;
 }
 
 int rn_rls_begin(struct rn_rls_reader *reader, struct ration_error *error)
@@ -102,17 +95,6 @@ int rn_rls_add_entry(struct rn_rls_reader *reader, struct rn_slice key, struct r
     return 0;
 }
 
-static int check_ask(const struct ration_descriptor_ask *ask, struct ration_error *error)
-{
-    if (ask->count == 0)
-        return rn_error_set(error, RATION_EINVAL, 0, "a descriptor without entries");
-    if (ask->limit_given && (ask->unit == RATION_UNIT_UNKNOWN || ask->unit > RATION_UNIT_WEEK))
-        return rn_error_set(error, RATION_EINVAL, 0,
-                            "a limit without a unit; give SECOND, MINUTE, HOUR, DAY, WEEK, MONTH "
-                            "or YEAR");
-    return 0;
-}
-
 int rn_rls_end(struct rn_rls_reader *reader, struct rn_slice domain, struct ration_error *error)
 {
     struct ration_descriptors *request = &reader->request;
@@ -123,8 +105,17 @@ int rn_rls_end(struct rn_rls_reader *reader, struct rn_slice domain, struct rati
     if (code == 0 && request->count == 0)
         code =
             rn_error_set(error, RATION_EINVAL, 0, "rate limit descriptor list must not be empty");
-    for (size_t i = 0; i < request->count && code == 0; i++)
-        code = check_ask(&reader->asks[i], error);
+    for (size_t i = 0; i < request->count && code == 0; i++) {
+        const struct ration_descriptor_ask *ask = &reader->asks[i];
+
+        if (ask->count == 0)
+            code = rn_error_set(error, RATION_EINVAL, 0, "a descriptor without entries");
+        else if (ask->limit_given &&
+                 (ask->unit == RATION_UNIT_UNKNOWN || ask->unit > RATION_UNIT_WEEK))
+            code = rn_error_set(error, RATION_EINVAL, 0,
+                                "a limit without a unit; give SECOND, MINUTE, HOUR, DAY, WEEK, "
+                                "MONTH or YEAR");
+    }
     request->domain = domain.data;
     request->domain_len = domain.len;
     request->asks = reader->asks;
@@ -164,12 +155,6 @@ static int read_descriptor(struct rn_rls_reader *reader, const Rls__RateLimitDes
     return code;
 }
 
-static int refuse(const struct rn_rls_reader *reader, struct ration_error *error)
-{
-    return reader->exhausted ? rn_error_set(error, RATION_EFULL, 0, "a message of too many parts")
-                             : rn_error_set(error, RATION_EPARSE, 0, "not a RateLimitRequest");
-}
-
 int rn_rls_read(struct rn_rls_reader *reader, struct rn_slice message, struct ration_error *error)
 {
     ProtobufCAllocator memory = allocator(reader);
@@ -179,8 +164,10 @@ int rn_rls_read(struct rn_rls_reader *reader, struct rn_slice message, struct ra
 
     reader->entry_count = 0;
     reader->request = (struct ration_descriptors){0};
+    if (!from && reader->exhausted)
+        return rn_error_set(error, RATION_EFULL, 0, "a message of too many parts");
     if (!from)
-        return refuse(reader, error);
+        return rn_error_set(error, RATION_EPARSE, 0, "not a RateLimitRequest");
     reader->request.hits = from->hits_addend;
     for (size_t i = 0; i < from->n_descriptors && code == 0; i++)
         code = read_descriptor(reader, from->descriptors[i], error);

@@ -9,9 +9,9 @@
 
 struct rn_rls_node {
     struct rn_slice name;
-    const struct ration_metadata *leaf; /* if it has no children */
-    struct rn_rls_node *first, *next;
-    size_t count; /* of children */
+    const struct ration_metadata *leaf; /* set if it has no children */
+    struct rn_rls_node *first, *next;   /* its first child, its next sibling */
+    size_t count;                       /* number of children */
 };
 
 enum rn_rls_kind {
@@ -24,12 +24,12 @@ enum rn_rls_kind {
     RN_RLS_TEXT,
 };
 
-/* From the arena; NULL: it is exhausted. */
+/* Allocates from the arena; NULL: it is exhausted. */
 void *rn_rls_take(struct rn_rls_reader *reader, size_t bytes);
 
-/* Of all leaves; NULL: there are none, or no room. */
+/* The tree of all leaves; NULL: there are none, or no room. */
 struct rn_rls_node *rn_rls_tree(struct rn_rls_reader *reader);
-/* `number` is set for a NUMBER. Never called for the root of no leaves. */
+/* Sets `number` for a NUMBER. A node without children must have a leaf. */
 enum rn_rls_kind rn_rls_kind(const struct rn_rls_node *node, double *number);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The same messages as JSON, as protobuf defines it: names in camelCase or as in
- * the .proto, numbers also as text, enumerations by name or number, and members
- * that are null or zero may be left out, as we do. Unknown members are refused.
+ * The messages in protobuf's JSON format: names in camelCase or as in the .proto, numbers also as
+ * text, enumerations by name or number; members that are null or zero may be left out, and are
+ * left out here. Unknown members are refused.
  */
 #include "base/error.h"
 #include "wire/members.h"
@@ -18,8 +18,8 @@ static const char *const unit_names[] = {"UNKNOWN", "SECOND", "MINUTE", "HOUR",
 struct reading {
     struct rn_rls_reader *reader;
     struct rn_json json;
-    struct ration_error *error; /* what rn_rls_* objects to */
-    int code;                   /* of the first objection */
+    struct ration_error *error; /* the error that an rn_rls_* function reports */
+    int code;                   /* its code */
 };
 
 static bool object_to(struct reading *in, size_t at, const char *what)
@@ -28,7 +28,7 @@ static bool object_to(struct reading *in, size_t at, const char *what)
     return false;
 }
 
-/* Whether the member is called `name`, in either spelling. */
+/* Whether the member has this name, in either spelling. */
 static bool is_named(const struct rn_json_token *token, const char *camel, const char *snake)
 {
     return rn_slice_is(token->name, camel) || rn_slice_is(token->name, snake);
@@ -83,7 +83,7 @@ static bool read_unit(struct reading *in, const struct rn_json_token *token, enu
     return true;
 }
 
-/* Whether two names are spellings of one, as hitsAddend and hits_addend are. */
+/* Whether two names are the same but for spelling, as hitsAddend and hits_addend. */
 static bool is_same_name(struct rn_slice a, struct rn_slice b)
 {
     size_t i = 0, j = 0;
@@ -99,7 +99,7 @@ static bool is_same_name(struct rn_slice a, struct rn_slice b)
     return i == a.len && j == b.len;
 }
 
-/* The members of an object, each given to `member`; none twice. */
+/* Calls `member` for each member of an object; refuses a member that occurs twice. */
 static bool read_object(struct reading *in, const struct rn_json_token *begin,
                         bool (*member)(struct reading *in, const struct rn_json_token *token,
                                        void *arg),
@@ -245,24 +245,20 @@ static void put_code(struct rn_members *m, const char *name, bool over)
     rn_members_text(m, name, over ? RN_SLICE("OVER_LIMIT") : RN_SLICE("OK"));
 }
 
-static void put_limit(struct rn_members *m, const struct ration_descriptor_status *status)
-{
-    rn_members_open(m, "currentLimit", '{');
-    if (status->requests_per_unit != 0)
-        rn_members_u64(m, "requestsPerUnit", status->requests_per_unit);
-    if (status->unit != RATION_UNIT_UNKNOWN)
-        rn_members_text(m, "unit", rn_slice_of(unit_names[status->unit]));
-    if (status->name[0])
-        rn_members_text(m, "name", rn_slice_of(status->name));
-    rn_members_close(m, '}');
-}
-
 static void put_status(struct rn_members *m, const struct ration_descriptor_status *status)
 {
     rn_members_open(m, NULL, '{');
     put_code(m, "code", status->over);
-    if (status->limited)
-        put_limit(m, status);
+    if (status->limited) {
+        rn_members_open(m, "currentLimit", '{');
+        if (status->requests_per_unit != 0)
+            rn_members_u64(m, "requestsPerUnit", status->requests_per_unit);
+        if (status->unit != RATION_UNIT_UNKNOWN)
+            rn_members_text(m, "unit", rn_slice_of(unit_names[status->unit]));
+        if (status->name[0])
+            rn_members_text(m, "name", rn_slice_of(status->name));
+        rn_members_close(m, '}');
+    }
     if (status->remaining != 0)
         rn_members_u64(m, "limitRemaining", status->remaining);
     if (status->reset_ns > 0) {
@@ -272,23 +268,6 @@ static void put_status(struct rn_members *m, const struct ration_descriptor_stat
         rn_buf_put_literal(m->out, "s\"");
     }
     rn_members_close(m, '}');
-}
-
-static void put_headers(struct rn_members *m, const struct ration_descriptors_outcome *o)
-{
-    struct rn_rls_header headers[RN_RLS_HEADERS];
-    size_t count = rn_rls_headers(o, headers);
-
-    if (count == 0)
-        return;
-    rn_members_open(m, "responseHeadersToAdd", '[');
-    for (size_t i = 0; i < count; i++) {
-        rn_members_open(m, NULL, '{');
-        rn_members_text(m, "key", rn_slice_of(headers[i].name));
-        rn_members_text(m, "value", rn_slice_of(headers[i].value));
-        rn_members_close(m, '}');
-    }
-    rn_members_close(m, ']');
 }
 
 static void put_value(struct rn_buf *out, const struct rn_rls_node *node)
@@ -324,6 +303,8 @@ void rn_rls_write_json(struct rn_buf *out, struct rn_rls_reader *reader,
                        const struct ration_descriptors_outcome *o, const struct rn_rls_extra *extra)
 {
     const struct rn_rls_node *metadata = extra->metadata ? rn_rls_tree(reader) : NULL;
+    struct rn_rls_header headers[RN_RLS_HEADERS];
+    size_t header_count = extra->headers ? rn_rls_headers(o, headers) : 0;
     struct rn_members m = {.out = out};
 
     rn_members_open(&m, NULL, '{');
@@ -332,8 +313,16 @@ void rn_rls_write_json(struct rn_buf *out, struct rn_rls_reader *reader,
     for (size_t i = 0; i < o->count; i++)
         put_status(&m, &o->statuses[i]);
     rn_members_close(&m, ']');
-    if (extra->headers)
-        put_headers(&m, o);
+    if (header_count > 0) {
+        rn_members_open(&m, "responseHeadersToAdd", '[');
+        for (size_t i = 0; i < header_count; i++) {
+            rn_members_open(&m, NULL, '{');
+            rn_members_text(&m, "key", rn_slice_of(headers[i].name));
+            rn_members_text(&m, "value", rn_slice_of(headers[i].value));
+            rn_members_close(&m, '}');
+        }
+        rn_members_close(&m, ']');
+    }
     if (metadata) {
         rn_members_name(&m, "dynamicMetadata");
         put_value(out, metadata);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The `metadata:` of limits as dynamic_metadata: leaves with dotted names become a
- * tree again, and that a google.protobuf.Struct or JSON. All of it lives in the
- * reader's arena; what does not fit there is left out as a whole.
+ * The `metadata:` of limits as dynamic_metadata: leaves with dotted names become a tree, which is
+ * written as google.protobuf.Struct or as JSON. The tree is in the reader's arena; if it does not
+ * fit, the answer has no metadata.
  */
 #include <errno.h>
 #include <math.h>
@@ -55,7 +55,7 @@ static struct rn_rls_node *child_of(struct rn_rls_reader *reader, struct rn_rls_
     return *end;
 }
 
-/* The limit that comes first has the word. */
+/* Adds a leaf. If two limits have the same key, the first one counts. */
 static bool plant(struct rn_rls_reader *reader, struct rn_rls_node *root,
                   const struct ration_metadata *leaf)
 {
@@ -91,7 +91,7 @@ struct rn_rls_node *rn_rls_tree(struct rn_rls_reader *reader)
     return root;
 }
 
-/* --- what a leaf is ----------------------------------------------------------------- */
+/* --- the type of a leaf ------------------------------------------------------------- */
 
 static bool read_number(struct rn_slice text, double *number)
 {

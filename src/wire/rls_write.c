@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Answers of Envoy's rate limit service, packed by protobuf-c from structs on the
- * stack.
+ * Writes answers of Envoy's rate limit service: protobuf-c packs them from structs on the stack.
  */
 #include <stdio.h>
 
@@ -47,14 +46,14 @@ size_t rn_rls_headers(const struct ration_descriptors_outcome *o,
     return count;
 }
 
-/* The parts of one status. */
-struct told {
+/* The messages of one status. */
+struct status_parts {
     Rls__DescriptorStatus status;
     Rls__RateLimit limit;
     Rls__Duration reset;
 };
 
-static void tell(struct told *t, const struct ration_descriptor_status *from)
+static void fill_status(struct status_parts *t, const struct ration_descriptor_status *from)
 {
     rls__descriptor_status__init(&t->status);
     t->status.code = from->over ? OVER_LIMIT : OK;
@@ -156,27 +155,21 @@ static Rls__Struct *make_struct(struct rn_rls_reader *reader, const struct rn_rl
     return map;
 }
 
-static Rls__Struct *make_metadata(struct rn_rls_reader *reader)
-{
-    const struct rn_rls_node *root = rn_rls_tree(reader);
-
-    return root ? make_struct(reader, root) : NULL;
-}
-
 /* --- answers ------------------------------------------------------------------------ */
 
 void rn_rls_write(struct rn_buf *out, struct rn_rls_reader *reader,
                   const struct ration_descriptors_outcome *o, const struct rn_rls_extra *extra)
 {
     Rls__RateLimitResponse response = RLS__RATE_LIMIT_RESPONSE__INIT;
-    struct told told[RATION_DESCRIPTORS_MAX];
+    const struct rn_rls_node *root = extra->metadata ? rn_rls_tree(reader) : NULL;
+    struct status_parts parts[RATION_DESCRIPTORS_MAX];
     Rls__DescriptorStatus *statuses[RATION_DESCRIPTORS_MAX];
     struct rn_rls_header headers[RN_RLS_HEADERS];
     Rls__HeaderValue values[RN_RLS_HEADERS], *value_list[RN_RLS_HEADERS];
 
     for (size_t i = 0; i < o->count; i++) {
-        tell(&told[i], &o->statuses[i]);
-        statuses[i] = &told[i].status;
+        fill_status(&parts[i], &o->statuses[i]);
+        statuses[i] = &parts[i].status;
     }
     response.overall_code = o->allowed ? OK : OVER_LIMIT;
     response.n_statuses = o->count;
@@ -191,7 +184,7 @@ void rn_rls_write(struct rn_buf *out, struct rn_rls_reader *reader,
     }
     response.response_headers_to_add = value_list;
     if (extra->metadata)
-        response.dynamic_metadata = make_metadata(reader);
+        response.dynamic_metadata = root ? make_struct(reader, root) : NULL;
     put_message(out, &response.base);
 }
 

@@ -160,7 +160,7 @@ static struct rn_cached_limit *replace_oldest(struct rn_resp_context *c)
 
     rn_front_resp_charge(c);
     ws->joined.limit = NULL;
-    ws->refrain.before_len = 0;
+    ws->template.before_len = 0;
     ws->limit_cache_last = (uint8_t)((ws->limit_cache_last + 1) % RN_LIMIT_CACHE);
     ws->limit_cache[ws->limit_cache_last].len = 0;
     return &ws->limit_cache[ws->limit_cache_last];
@@ -252,9 +252,9 @@ static void join(struct rn_resp_context *c, const struct rn_joined *what)
                  last->shape == what->shape && last->drain == what->drain;
 
     *last = *what;
-    ws->refrain.before_len = 0;
+    ws->template.before_len = 0;
     if (again)
-        rn_resp_keep_refrain(&ws->refrain, c->data, &ws->command);
+        rn_resp_keep_template(&ws->template, c->data, &ws->command);
     add(c, last, c->argv[1]);
 }
 
@@ -267,7 +267,7 @@ size_t rn_front_resp_join_again(struct rn_resp_context *c, char *data, size_t le
     if (ws->charge_count == RN_FRONT_BATCH)
         rn_front_resp_charge(c);
     while (ws->charge_count < RN_FRONT_BATCH &&
-           (bytes = rn_resp_pass_refrain(&ws->refrain, data + done, len - done, &key)) != 0) {
+           (bytes = rn_resp_match_template(&ws->template, data + done, len - done, &key)) != 0) {
         add(c, &ws->joined, key);
         ++*count;
         done += bytes;

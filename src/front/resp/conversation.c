@@ -329,7 +329,7 @@ static size_t talk(struct rn_conversation *talker, char *data, size_t len)
     size_t done;
 
     if (talker->behind)
-        c.ws->refrain.before_len = 0; /* what joins is alone */
+        c.ws->template.before_len = 0; /* what joins is alone */
     done = answer_all(&c, data, len, &count);
     rn_front_resp_charge(&c);
     talker->holds = c.state->replies.held > 0;

@@ -299,7 +299,7 @@ static void lines_of_too_many_words_are_refused(void **state)
 /* Bytes that `data` is passed with after `said` was read; the argument goes to `argument`. */
 static size_t say_again(const char *said, const char *data, size_t len, struct rn_slice *argument)
 {
-    struct rn_resp_refrain refrain = {.before_len = 1};
+    struct rn_resp_template template = {.before_len = 1};
     char first[256];
     static char second[256];
     const char *error;
@@ -307,8 +307,8 @@ static size_t say_again(const char *said, const char *data, size_t len, struct r
     strcpy(first, said);
     memcpy(second, data, len);
     assert_int_equal(rn_resp_parse(first, strlen(first), &command, &error), RN_PARSE_DONE);
-    rn_resp_keep_refrain(&refrain, first, &command);
-    return rn_resp_pass_refrain(&refrain, second, len, argument);
+    rn_resp_keep_template(&template, first, &command);
+    return rn_resp_match_template(&template, second, len, argument);
 }
 
 #define SAID "*4\r\n$4\r\nTAKE\r\n$5\r\nalice\r\n$3\r\n100\r\n$2\r\n60\r\n"

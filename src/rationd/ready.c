@@ -129,7 +129,9 @@ void rn_rationd_ready(void *arg)
     d->front.starting = true;
     rn_shared_store_begin(&d->shared, loop);
     rn_membership_begin(&d->membership, &d->shared, &d->front);
-    d->ready_by_ns = rn_wheel_now(rn_loop_wheel(loop)) + REDIS_WAIT_NS;
+    int64_t wait_ns = d->options.redis_deadline_ns;
+    d->ready_by_ns =
+        rn_wheel_now(rn_loop_wheel(loop)) + (wait_ns > REDIS_WAIT_NS ? wait_ns : REDIS_WAIT_NS);
     d->ready_timer.fire = look_for_redis;
     look_for_redis(&d->ready_timer);
 }

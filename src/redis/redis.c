@@ -260,8 +260,11 @@ int rn_redis_new(struct rn_loop *loop, const struct rn_url *url, int64_t deadlin
         .arg = redis, .answered = on_answered, .returned = on_returned};
     redis->timer.fire = on_timer;
     rn_backend_init_jobs(&redis->jobs, redis);
-    int failed =
-        rn_routes_init(&redis->routes, loop, url, &redis->routes_events, &redis->counts, error);
+    /* A server is not given up while a decision may wait for it. */
+    int64_t silence_ns = 2 * redis->deadline_ns;
+    int failed = rn_routes_init(&redis->routes, loop, url,
+                                silence_ns > RN_LINK_SILENCE_NS ? silence_ns : RN_LINK_SILENCE_NS,
+                                &redis->routes_events, &redis->counts, error);
     if (failed != 0) {
         free(redis);
         return failed;

@@ -7,6 +7,7 @@ import contextlib
 import itertools
 import os
 import re
+import signal
 import threading
 import time
 
@@ -94,6 +95,20 @@ def test_a_connection_that_is_lost_is_made_again_before_anybody_falls_back(tmp_p
                 assert all(resp_allowed(resp("RATION.CHECK", "user", "ann")) for _ in range(10))
         assert metric(node, re.escape('ration_store_fallbacks_total{policy="refuse"}')) == 0
         assert nodes.logged("redis.down") == 0
+
+
+def test_a_decision_waits_for_a_frozen_redis_as_long_as_its_deadline_says(tmp_path):
+    with RedisServer(tmp_path) as server, Nodes(tmp_path, "limits:\n" + RULES, [f"redis+unix://{server.path}"],
+                                                ["--redis-deadline", "10s"]) as nodes:
+        for start in (lambda: None, lambda: nodes.restart(0)):  # on a connection, and before there is one
+            server.process.send_signal(signal.SIGSTOP)
+            thaw = threading.Timer(2.5, server.process.send_signal, [signal.SIGCONT])
+            thaw.start()
+            start()
+            with nodes[0].resp() as resp:
+                assert all(resp_allowed(resp("RATION.CHECK", "user", "ann")) for _ in range(10)), nodes.log(0)
+            thaw.join()
+            assert metric(nodes[0], re.escape('ration_store_fallbacks_total{policy="refuse"}')) == 0
 
 
 def test_one_that_cannot_be_made_again_is_told_of_at_once(tmp_path):

@@ -220,7 +220,8 @@ static bool start(struct rn_routes *routes)
     routes->shard_options =
         (struct rn_link_options){.url = routes->url,
                                  .tls = routes->tls,
-                                 .purpose = sentinel ? RN_LINK_MASTER : RN_LINK_STATES};
+                                 .purpose = sentinel ? RN_LINK_MASTER : RN_LINK_STATES,
+                                 .silence_ns = routes->silence_ns};
     routes->shard_events = (struct rn_shard_events){
         .arg = routes, .seek = on_seek, .up = on_up, .down = on_down, .later = on_later};
     if (routes->url->kind != RN_URL_SINGLE) {
@@ -248,10 +249,11 @@ static int read_trust(struct rn_routes *routes, struct ration_error *error)
 }
 
 int rn_routes_init(struct rn_routes *routes, struct rn_loop *loop, const struct rn_url *url,
-                   const struct rn_routes_events *events, struct rn_redis_counts *totals,
-                   struct ration_error *error)
+                   int64_t silence_ns, const struct rn_routes_events *events,
+                   struct rn_redis_counts *totals, struct ration_error *error)
 {
-    *routes = (struct rn_routes){.loop = loop, .url = url, .events = events, .totals = totals};
+    *routes = (struct rn_routes){
+        .loop = loop, .url = url, .silence_ns = silence_ns, .events = events, .totals = totals};
     routes->timer.fire = on_timer;
     memset(routes->owner, NOBODY, sizeof routes->owner);
     pthread_mutex_init(&routes->lock, NULL);

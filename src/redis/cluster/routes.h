@@ -31,6 +31,7 @@ struct rn_routes {
     struct rn_tls *tls;
     struct rn_redis_counts *totals;
     const struct rn_routes_events *events;
+    int64_t silence_ns; /* for links to servers */
     struct rn_link_options shard_options;
     struct rn_shard_events shard_events;
     struct rn_topology_probe_events probe_events;
@@ -45,10 +46,11 @@ struct rn_routes {
     uint8_t owner[RN_HASH_SLOTS]; /* index in shards; RN_SHARDS: none */
 };
 
-/* Starts to connect. `url` and `events` are borrowed until the end. */
+/* Starts to connect. `url` and `events` are borrowed until the end. `silence_ns`: as in
+ * rn_link_options. */
 int rn_routes_init(struct rn_routes *routes, struct rn_loop *loop, const struct rn_url *url,
-                   const struct rn_routes_events *events, struct rn_redis_counts *totals,
-                   struct ration_error *error);
+                   int64_t silence_ns, const struct rn_routes_events *events,
+                   struct rn_redis_counts *totals, struct ration_error *error);
 /* Answers pending commands with NULL; no event follows. */
 void rn_routes_done(struct rn_routes *routes);
 

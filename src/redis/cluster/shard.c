@@ -43,7 +43,7 @@ static void set_timer(struct rn_shard *shard)
 {
     if (rn_link_owed_since(&shard->link) != INT64_MAX)
         rn_timing_by(shard->link.loop, &shard->timer,
-                     rn_link_owed_since(&shard->link) + RN_SHARD_OWED_NS);
+                     rn_link_owed_since(&shard->link) + shard->link.options.silence_ns);
     if (shard->breaker.open && shard->link.up && !shard->breaker.probing)
         rn_timing_by(shard->link.loop, &shard->timer, shard->breaker.probe_at_ns);
 }
@@ -214,8 +214,8 @@ static void on_timer(struct rn_timer *timer)
     const char *ping[] = {"PING"};
     int64_t now_ns = rn_timing_now(shard->link.loop);
 
-    if (rn_link_owed_since(&shard->link) <= now_ns - RN_SHARD_OWED_NS)
-        rn_link_drop(&shard->link, "no reply for a second");
+    if (rn_link_owed_since(&shard->link) <= now_ns - shard->link.options.silence_ns)
+        rn_link_drop(&shard->link, "no answer in time");
     if (shard->link.up && rn_breaker_probe(&shard->breaker, now_ns) &&
         !rn_link_send(&shard->link, 1, ping, NULL, on_probed, shard))
         rn_breaker_probe_failed(&shard->breaker, now_ns, random_number());

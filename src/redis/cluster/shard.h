@@ -10,9 +10,6 @@
 #include "redis/conn/link.h"
 #include "redis/redis_counts.h"
 
-/* A reply that takes longer than this will not come: the shard reconnects. */
-#define RN_SHARD_OWED_NS (INT64_C(1) * 1000000000)
-
 /* After a possible loss of data, the scripts reckon with unknown leases for this long: as long as
  * a lease may last, LONGEST in scripts/leases.lua. */
 #define RN_SHARD_DOUBT_NS (INT64_C(1) * 1000000000)

@@ -304,8 +304,6 @@ static void on_later(struct rn_conn *conn)
 
 static const struct rn_protocol redis_protocol = {
     .name = "redis",
-    .message_ns = RN_LINK_CONNECT_NS,
-    .stall_ns = RN_LINK_CONNECT_NS,
     .message_max = 1,
     .opened = on_opened,
     .received = on_received,
@@ -319,10 +317,14 @@ static const struct rn_protocol redis_protocol = {
 bool rn_link_init(struct rn_link *link, struct rn_loop *loop, const struct rn_link_options *options,
                   const char *address, const struct rn_link_events *events)
 {
-    *link = (struct rn_link){.loop = loop, .options = *options, .events = events};
+    *link = (struct rn_link){
+        .loop = loop, .options = *options, .events = events, .protocol = redis_protocol};
+    if (link->options.silence_ns == 0)
+        link->options.silence_ns = RN_LINK_SILENCE_NS;
+    link->protocol.message_ns = link->protocol.stall_ns = link->options.silence_ns;
     snprintf(link->address, sizeof link->address, "%s", address);
     link->again.fire = attempt;
-    link->dialler = rn_dialler_new(loop, "redis", &redis_protocol, link);
+    link->dialler = rn_dialler_new(loop, "redis", &link->protocol, link);
     if (!link->dialler)
         return false;
     rn_timer_set(rn_loop_wheel(loop), &link->again, 0);

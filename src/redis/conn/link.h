@@ -25,7 +25,7 @@
  * so that many nodes do not reconnect at the same moment. */
 #define RN_LINK_WAIT_MIN_NS (INT64_C(50) * 1000000)
 #define RN_LINK_WAIT_MAX_NS (INT64_C(800) * 1000000)
-#define RN_LINK_CONNECT_NS (INT64_C(1) * 1000000000)
+#define RN_LINK_SILENCE_NS (INT64_C(1) * 1000000000)
 /* A link that was up for this long reconnects at once. */
 #define RN_LINK_LASTED_NS (INT64_C(1) * 1000000000)
 
@@ -62,11 +62,13 @@ struct rn_link_options {
     const struct rn_url *url; /* user, password, database */
     struct rn_tls *tls;       /* NULL: no TLS */
     enum rn_link_purpose purpose;
+    int64_t silence_ns; /* how long connecting or a reply may take; 0: RN_LINK_SILENCE_NS */
 };
 
 struct rn_link {
     struct rn_loop *loop;
     struct rn_link_options options;
+    struct rn_protocol protocol;
     const struct rn_link_events *events;
     char address[RN_URL_ADDRESS]; /* host:port or unix:PATH; "": not known yet */
     struct rn_dialler *dialler;

@@ -7,7 +7,7 @@ import pytest
 
 from gateway import GIF, THREE, Gateway, Upstream
 from nginx_rationd import LOG, OURS, PATIENT, FakeRationd, Rationd, answers
-from redis_server import ScriptRunner
+from redis_server import RedisServer, ScriptRunner
 
 
 @pytest.fixture
@@ -81,6 +81,13 @@ def decided(request, gateway, asking, rationd):
         return answers(asking(rationd(rules).address, "limits: []\n", server, **settings))
 
     return make
+
+
+@pytest.fixture
+def server(tmp_path):
+    """A Redis for one test."""
+    with RedisServer(tmp_path) as running:
+        yield running
 
 
 @pytest.fixture(scope="module")

@@ -54,6 +54,7 @@ class RedisServer:
     def __init__(self, folder, clock=None, port=0, options=()):
         self.folder, self.port, self.options = pathlib.Path(folder), port, options
         self.path = str(self.folder / "redis.sock")
+        self.url = f"redis+unix://{self.path}"
         self.env = {**os.environ, **(clock.env() if clock else {})}
         if clock:  # no sanitizer watches the server: what is preloaded must need none
             library = pathlib.Path(self.env["LD_PRELOAD"]).name
@@ -93,7 +94,7 @@ class RedisServer:
             self.process.kill()
             self.process.wait(PATIENCE)
 
-    def begin_anew(self):
+    def flush_and_vouch(self):
         """Flushes it, and vouches for its history: there are no earlier leases."""
         with self.client() as client:
             client.flushall()

@@ -18,7 +18,6 @@ import pytest
 
 from daemon import BUILD, PATIENCE, wait_for
 from redis_cluster import SLOTS, Member
-from redis_server import RedisServer
 
 ASYNC_NODE = BUILD / "tests" / "async_node"
 NODES = 4
@@ -80,17 +79,11 @@ class Fleet:
 
 
 @pytest.fixture
-def server(tmp_path):
-    with RedisServer(tmp_path) as running:
-        yield running
-
-
-@pytest.fixture
 def fleet_of(tmp_path, server):
     fleets = []
 
     def begin(*args, nodes=NODES, **more):
-        fleet = Fleet(tmp_path, f"redis+unix://{server.path}", *args, **more)
+        fleet = Fleet(tmp_path, server.url, *args, **more)
         fleets.append(fleet)
         for _ in range(nodes):
             fleet.start()

@@ -76,9 +76,9 @@ class AlternatingNodes:
 
 def play_both(tmp_path, shared, rules, scenario):
     server, path = shared
-    server.begin_anew()
+    server.flush_and_vouch()
     clock = StillClock(path, scenario.get("at", START))
-    sharing = [*OPTIONS, "--redis", f"redis+unix://{server.path}", "--redis-deadline", "10s"]
+    sharing = [*OPTIONS, "--redis", server.url, "--redis-deadline", "10s"]
     with contextlib.ExitStack() as stack:
         def node(name, options):
             folder = tmp_path / name

@@ -130,7 +130,7 @@ def test_a_node_that_holds_units_drains_them_too(tmp_path, mode, algorithm):
     """The key is hot, so that a worker holds some of it, or decides by itself."""
     with RedisServer(tmp_path) as server, \
             Daemon(tmp_path, MODES % (algorithm, mode),
-                   ["--redis", f"redis+unix://{server.path}", "--workers", 1, "--redis-deadline", "5s"]) as d, \
+                   ["--redis", server.url, "--workers", 1, "--redis-deadline", "5s"]) as d, \
             d.resp() as say:
         def check(*words):
             return say("RATION.CHECK", "user", "ann", *words)

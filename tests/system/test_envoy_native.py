@@ -41,7 +41,7 @@ def store(folder, kind):
         yield []
         return
     with RedisServer(folder) as server:
-        yield ["--redis", f"redis+unix://{server.path}", "--redis-deadline", "1s"]
+        yield ["--redis", server.url, "--redis-deadline", "1s"]
 
 
 @pytest.mark.parametrize("kind", ["memory", "redis"])

@@ -46,7 +46,7 @@ class Client(threading.Thread):
 @contextlib.contextmanager
 def one_redis(folder):
     with RedisServer(folder) as server:
-        yield f"redis+unix://{server.path}"
+        yield server.url
 
 
 @contextlib.contextmanager
@@ -83,7 +83,7 @@ def test_no_decision_falls_back_because_the_node_has_just_started(tmp_path, plac
 
 def test_a_connection_that_is_lost_is_made_again_before_anybody_falls_back(tmp_path):
     with RedisServer(tmp_path) as server, contextlib.closing(server.client()) as client, \
-            Nodes(tmp_path, "limits:\n" + RULES, [f"redis+unix://{server.path}"],
+            Nodes(tmp_path, "limits:\n" + RULES, [server.url],
                   ["--redis-deadline", "5s"]) as nodes:
         node = nodes[0]
         for _ in range(3):
@@ -112,7 +112,7 @@ def test_a_decision_waits_for_a_frozen_redis_as_long_as_its_deadline_says(tmp_pa
 
 
 def test_one_that_cannot_be_made_again_is_told_of_at_once(tmp_path):
-    with RedisServer(tmp_path) as server, Nodes(tmp_path, "limits:\n" + RULES, [f"redis+unix://{server.path}"],
+    with RedisServer(tmp_path) as server, Nodes(tmp_path, "limits:\n" + RULES, [server.url],
                                                 ["--redis-deadline", "5s"]) as nodes:
         time.sleep(1.1)
         server.stop()

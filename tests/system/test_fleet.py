@@ -50,7 +50,7 @@ class Node(Daemon):
         if state:
             options = ["--state", folder / "state", *options]
         if server:
-            options = ["--redis", f"redis+unix://{server.path}", *options]
+            options = ["--redis", server.url, *options]
         super().__init__(folder, rules, ["--workers", 1, "--resp", "none", *options])
 
     def limit(self, key):

@@ -66,7 +66,7 @@ def is_refused(refund, node, text):
 @pytest.mark.parametrize("refund", [http_refund, resp_refund], ids=["http", "resp"])
 @pytest.mark.parametrize("limit", LIMITS)
 def test_who_knows_the_source_cannot_sign_a_refund(tmp_path, limit, refund):
-    with RedisServer(tmp_path) as server, fleet(tmp_path, f"redis+unix://{server.path}",
+    with RedisServer(tmp_path) as server, fleet(tmp_path, server.url,
                                                 rules(LIMITS[limit])) as nodes:
         lease = reserve(nodes[0], 100)
         admitted = 100
@@ -81,7 +81,7 @@ def test_who_knows_the_source_cannot_sign_a_refund(tmp_path, limit, refund):
 
 def test_nor_can_who_also_knows_the_secret_or_what_is_in_redis(tmp_path):
     """Of the two, one is not enough: the key of tickets is made of both."""
-    with RedisServer(tmp_path) as server, fleet(tmp_path, f"redis+unix://{server.path}",
+    with RedisServer(tmp_path) as server, fleet(tmp_path, server.url,
                                                 env=SECRET) as nodes:
         lease = reserve(nodes[0], 100)
         written = server.client().hget(HEAD, "tickets").decode()
@@ -94,7 +94,7 @@ def test_nor_can_who_also_knows_the_secret_or_what_is_in_redis(tmp_path):
 
 
 def test_no_field_of_a_ticket_can_be_altered(tmp_path):
-    with RedisServer(tmp_path) as server, fleet(tmp_path, f"redis+unix://{server.path}") as nodes:
+    with RedisServer(tmp_path) as server, fleet(tmp_path, server.url) as nodes:
         lease = reserve(nodes[0], 60)
         original = Ticket(lease)
         assert original.with_mac(original.mac) == lease, "it is understood whole"
@@ -125,7 +125,7 @@ def test_no_field_of_a_ticket_can_be_altered(tmp_path):
 def test_a_ticket_serves_for_nothing_else_and_in_no_other_fleet(tmp_path):
     (tmp_path / "other").mkdir()
     with RedisServer(tmp_path) as server, \
-            fleet(tmp_path, f"redis+unix://{server.path}", env=SECRET) as nodes, \
+            fleet(tmp_path, server.url, env=SECRET) as nodes, \
             fleet(tmp_path / "other", f"redis+unix://{server.path}?db=1", count=1, env=SECRET) as other:
         assert server.client().hget(HEAD, "id"), "they are in database 0"
         lease = reserve(nodes[0], 100)
@@ -156,7 +156,7 @@ def is_honoured(node, ticket):
 @contextlib.contextmanager
 def one_redis(folder):
     with RedisServer(folder) as server:
-        yield server.client(), f"redis+unix://{server.path}"
+        yield server.client(), server.url
 
 
 @contextlib.contextmanager
@@ -180,7 +180,7 @@ def test_tickets_outlive_what_redis_has_lost(tmp_path, place):
 
 def test_keys_turn_and_tickets_of_the_one_before_are_honoured(tmp_path):
     week = 7 * 86400 * 10**6
-    with RedisServer(tmp_path) as server, fleet(tmp_path, f"redis+unix://{server.path}", OUTCOMES) as nodes:
+    with RedisServer(tmp_path) as server, fleet(tmp_path, server.url, OUTCOMES) as nodes:
         client, seen = server.client(), []
 
         def age(us):
@@ -201,7 +201,7 @@ def test_keys_turn_and_tickets_of_the_one_before_are_honoured(tmp_path):
 
 def test_a_node_that_has_not_reached_redis_honours_its_own(tmp_path):
     server = RedisServer(tmp_path)
-    with fleet(tmp_path, f"redis+unix://{server.path}", OUTCOMES) as nodes:
+    with fleet(tmp_path, server.url, OUTCOMES) as nodes:
         early = [owed(nodes[0]) for _ in range(2)]
         assert is_honoured(nodes[0], early[0])
         assert not is_honoured(nodes[1], early[1]), "its key is random, and the other's is another"

@@ -96,7 +96,7 @@ def drive(folder, rules):
     for attempt in range(5):
         place = folder / str(attempt)
         place.mkdir()
-        with RedisServer(place) as server, Nodes(place, rules, [f"redis+unix://{server.path}"] * 2,
+        with RedisServer(place) as server, Nodes(place, rules, [server.url] * 2,
                                                  ["--redis-deadline", "5ms"]) as nodes:
             connects = total(nodes, "ration_store_connects_total")
             clients = Clients(nodes)
@@ -137,7 +137,7 @@ def test_of_several_limits_each_gets_back_its_own(tmp_path):
 
 def test_a_place_that_no_client_knows_of_is_released(tmp_path):
     rules = "limits: [{name: jobs, key: user, limit: 20 concurrent, lease: 1 hour, on_store_failure: refuse}]\n"
-    with RedisServer(tmp_path) as server, Nodes(tmp_path, rules, [f"redis+unix://{server.path}"] * 2,
+    with RedisServer(tmp_path) as server, Nodes(tmp_path, rules, [server.url] * 2,
                                                 ["--redis-deadline", "5ms"]) as nodes:
         connects = total(nodes, "ration_store_connects_total")
         held = []

@@ -44,7 +44,7 @@ def take(resp, path, user, count):
 @pytest.fixture(scope="module")
 def nodes(tmp_path_factory):
     folder = tmp_path_factory.mktemp("idle")
-    with RedisServer(folder) as server, Nodes(folder, RULES, [f"redis+unix://{server.path}"] * 3, PATIENT) as nodes:
+    with RedisServer(folder) as server, Nodes(folder, RULES, [server.url] * 3, PATIENT) as nodes:
         yield nodes
 
 

@@ -45,7 +45,7 @@ class LeasedNodes:
 def leased(tmp_path, request):
     options = STATE if request.param == "a file for each" else []
     with RedisServer(tmp_path) as server, \
-            Nodes(tmp_path, RULES, [f"redis+unix://{server.path}"] * 3, [*PATIENT, *options], workers=WORKERS) as nodes:
+            Nodes(tmp_path, RULES, [server.url] * 3, [*PATIENT, *options], workers=WORKERS) as nodes:
         leased = LeasedNodes(nodes)
         leased.keeps = bool(options)
         yield leased
@@ -76,7 +76,7 @@ def pair(tmp_path):
     """Two processes with one state file, and a third node elsewhere."""
     options = [*PATIENT, "--state", str(tmp_path / "ration.state")]
     with RedisServer(tmp_path) as server, \
-            Nodes(tmp_path, RULES, [f"redis+unix://{server.path}"] * 2, options) as nodes:
+            Nodes(tmp_path, RULES, [server.url] * 2, options) as nodes:
         yield LeasedNodes(nodes)
 
 
@@ -113,7 +113,7 @@ def test_a_file_that_is_not_a_lease_file_is_left_alone(tmp_path):
     (tmp_path / "node0" / "ration.state.leases").write_bytes(b"somebody's" * 100_000)
     (tmp_path / "node0").rename(tmp_path / "kept")
     with RedisServer(tmp_path) as server:
-        nodes = Nodes(tmp_path, RULES, [f"redis+unix://{server.path}"], [*PATIENT, *STATE])
+        nodes = Nodes(tmp_path, RULES, [server.url], [*PATIENT, *STATE])
         (tmp_path / "kept" / "ration.state.leases").rename(tmp_path / "node0" / "ration.state.leases")
         with nodes:
             assert nodes.logged("leases.unrecorded") > 0

@@ -26,12 +26,6 @@ SECOND = 10**9
 PATIENT = 5000  # ms: a deadline that even a busy machine keeps
 
 
-@pytest.fixture
-def server(tmp_path):
-    with RedisServer(tmp_path) as running:
-        yield running
-
-
 def takes(log):
     """Between which times each was made; what a killed node was writing does not count."""
     data = log.read_bytes() if log.exists() else b""
@@ -285,7 +279,7 @@ def hammer(daemon, stop, count):
 
 def test_daemons_admit_no_more_than_a_leased_rule_says(server, tmp_path):
     options = ["--workers", "2", "--memory", "2M", "--redis-deadline", "5s",
-               "--redis", f"redis+unix://{server.path}"]
+               "--redis", server.url]
     counts, stop = [[0, 0] for _ in range(4)], threading.Event()
     with contextlib.ExitStack() as stack:
         folders = [tmp_path / name for name in ("one", "other")]
@@ -321,7 +315,7 @@ limits:
 def test_a_node_whose_clock_is_behind_does_not_mint_by_refunds(server, tmp_path):
     """What one node has spent out of its lease is refunded when the bucket has long been full
     again, at a node whose clock says that it was just now."""
-    options = ["--workers", "1", "--memory", "2M", "--redis-deadline", "5s", "--redis", f"redis+unix://{server.path}"]
+    options = ["--workers", "1", "--memory", "2M", "--redis-deadline", "5s", "--redis", server.url]
     behind = {"WALLSHIFT": "-30", "LD_PRELOAD": str(BUILD / "tests" / "libwallshift.so")}
     attributes = {"attributes": {"ip": "192.0.2.7"}}
     with contextlib.ExitStack() as stack:
@@ -349,7 +343,7 @@ limits:
   - {name: hot, limit: 500000 per second, consistency: leased}
 """
     options = ["--workers", "1", "--memory", "2M", "--redis-deadline", "5s",
-               "--redis", f"redis+unix://{server.path}"]
+               "--redis", server.url]
     with Daemon(tmp_path, rules, options) as daemon:
         port = daemon.addresses["resp"].rpartition(":")[2]
         load = ["redis-benchmark", "-p", port, "-c", "50", "-P", "16", "-n", "50000", "-q",

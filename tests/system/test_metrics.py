@@ -330,7 +330,7 @@ def sharing(tmp_path):
     (team / "a.yaml").write_text("limits: []")
     (team.parent / "shop.yaml").write_text(DETAILED)
     with RedisServer(tmp_path) as server:
-        options = ["--redis", f"redis+unix://{server.path}", "--config", team.parent]
+        options = ["--redis", server.url, "--config", team.parent]
         with Daemon(tmp_path, RULES, options) as sharing:
             check(sharing, "/api")
             ask_envoy(sharing, user="ann")

@@ -245,7 +245,7 @@ def test_who_leaves_a_queue_while_rationd_restarts_makes_room_afterwards(asking,
 def test_who_leaves_a_queue_that_nodes_share_makes_room(asking, rationd, tmp_path):
     with RedisServer(tmp_path) as server:
         d = rationd("limits:\n  - {name: line, key: ip, limit: 1 per 7 days queue 1}\n",
-                    options=["--redis", f"redis+unix://{server.path}", "--redis-deadline", "10s"])
+                    options=["--redis", server.url, "--redis-deadline", "10s"])
         g = answers(asking(d.address))
         assert g.ask()[0] == 200
         for turn in range(1, 4):

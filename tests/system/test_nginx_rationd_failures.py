@@ -282,7 +282,7 @@ def test_two_rationd_that_share_a_redis_admit_the_limit_and_not_one_more(asking,
             home.mkdir()
             nodes.append(stack.enter_context(Daemon(home, rules, [
                 "--resp", f"unix:{home}/resp", "--http", "none", "--admin", "none",
-                "--redis", f"redis+unix://{server.path}", "--redis-deadline", "10s"])))
+                "--redis", server.url, "--redis-deadline", "10s"])))
         g = asking(nodes[0].addresses["resp"], "limits: []\n", parameters=PATIENT + " connections=8",
                     server=f"""ration on; location / {{ empty_gif; }}
                     location /other {{ ration_server {nodes[1].addresses["resp"]} {PATIENT}

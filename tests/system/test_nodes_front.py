@@ -38,20 +38,8 @@ descriptors:
 """
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    with RedisServer(tmp_path_factory.mktemp("redis")) as running:
-        yield running
-
-
-@pytest.fixture(autouse=True)
-def empty(server):
-    with contextlib.closing(server.client()) as client:
-        client.flushall()
-
-
 def start(tmp_path, server, rules=RULES, options=PATIENT, count=2):
-    return Nodes(tmp_path, rules, [f"redis+unix://{server.path}"] * count, options, workers=2)
+    return Nodes(tmp_path, rules, [server.url] * count, options, workers=2)
 
 
 # --- one limit, whoever is asked, and how ----------------------------------------------------
@@ -158,7 +146,7 @@ def test_a_refund_on_a_node_with_another_clock_neither_mints_nor_burns(tmp_path,
     """How long ago the charge was made decides what a bucket gets back, and Redis knows."""
     rules = "limits: [{ name: fast, key: user, limit: 100 per second burst 100, on_store_failure: refuse }]"
     clocks = [StepClock(tmp_path / f"clock{i}", seconds) for i, seconds in enumerate((0, off))]
-    urls = [f"redis+unix://{server.path}"] * 2
+    urls = [server.url] * 2
     with Nodes(tmp_path, rules, urls, PATIENT, [clock.env() for clock in clocks]) as nodes:
         def ask(path, user, **more):
             return nodes[0].http("POST", path, {"attributes": {"user": user}, **more}).json
@@ -178,7 +166,7 @@ def test_a_refund_on_a_node_with_another_clock_neither_mints_nor_burns(tmp_path,
 def test_a_node_with_another_secret_is_a_stranger(tmp_path, server):
     quota = {"attributes": {"user": "ann", "path": "/quota"}, "cost": 8}
     envs = [{}, {"RATION_REDIS_KEY_SECRET": "another"}]
-    urls = [f"redis+unix://{server.path}"] * 2
+    urls = [server.url] * 2
     with Nodes(tmp_path, RULES, urls, PATIENT, envs) as nodes:
         lease = nodes[0].http("POST", "/v1/reserve", quota).json["lease"]
         answer = nodes[1].http("POST", "/v1/refund", {"lease": lease})

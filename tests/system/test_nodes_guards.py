@@ -56,8 +56,8 @@ def nodes(folder, rules, ahead):
     clocks[1].set_wall(ahead)
     with contextlib.ExitStack() as stack:
         server = stack.enter_context(RedisServer(folder, clocks[1]))
-        server.begin_anew()
-        sharing = [*OPTIONS, "--redis", f"redis+unix://{server.path}", "--redis-deadline", "10s"]
+        server.flush_and_vouch()
+        sharing = [*OPTIONS, "--redis", server.url, "--redis-deadline", "10s"]
         for name in ("one", "other"):
             (folder / name).mkdir()
         daemons = [stack.enter_context(Daemon(folder / name, rules, sharing, env=clocks[0].env()))

@@ -32,7 +32,7 @@ limits:
 
 
 def urls_of(server, count=NODES):
-    return [f"redis+unix://{server.path}"] * count
+    return [server.url] * count
 
 
 # --- gone and silent ------------------------------------------------------------------------

@@ -33,7 +33,7 @@ def test_a_node_with_another_secret_counts_nothing_until_it_agrees(tmp_path):
         return {"RATION_REDIS_KEY_SECRET": secret}
 
     with RedisServer(tmp_path) as server:
-        url = f"redis+unix://{server.path}"
+        url = server.url
         with node(tmp_path, "one", url, env=env("a")) as one, node(tmp_path, "same", url, env=env("a")) as same:
             wait_for(lambda: is_up(one) and is_up(same))
             assert [check(d)["limits"][0]["remaining"] for d in (one, same)] == [999, 998]

@@ -19,19 +19,9 @@ DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs" / "distributed.md"
 PLENTY, ENDLESS = "1000000 per 24h", 10**9
 
 
-def url_of(server):
-    return f"redis+unix://{server.path}"
-
-
-@pytest.fixture
-def server(tmp_path):
-    with RedisServer(tmp_path) as running:
-        yield running
-
-
 @pytest.mark.parametrize("algorithm", ["token-bucket", "fixed-window", "sliding-log", "sliding-window"])
 def test_four_nodes_admit_exactly_what_one_limit_admits(server, algorithm):
-    nodes = [Node(url_of(server), algorithm=algorithm) for _ in range(4)]
+    nodes = [Node(server.url, algorithm=algorithm) for _ in range(4)]
     results = [node.result() for node in nodes]
     admitted = sum(r["allowed"] for r in results)
     lost = sum(r["failed"] for r in results)
@@ -42,29 +32,29 @@ def test_four_nodes_admit_exactly_what_one_limit_admits(server, algorithm):
 
 @pytest.mark.parametrize("algorithm", ["token-bucket", "fixed-window", "sliding-log", "sliding-window"])
 def test_of_two_limits_both_are_charged_or_none(server, algorithm):
-    nodes = [Node(url_of(server), "1000 per 24h+300 per 24h", algorithm, count=500) for _ in range(4)]
+    nodes = [Node(server.url, "1000 per 24h+300 per 24h", algorithm, count=500) for _ in range(4)]
     results = [node.result() for node in nodes]
     admitted, lost = (sum(r[name] for r in results) for name in ("allowed", "failed"))
     assert 300 - lost <= admitted <= 301
     # The wide one was charged for the admitted ones alone: what is lost may be burnt.
-    wide = Node(url_of(server), "1000 per 24h", algorithm, count=1100).result()
+    wide = Node(server.url, "1000 per 24h", algorithm, count=1100).result()
     assert 1000 - admitted - lost - wide["failed"] <= wide["allowed"] <= 1001 - admitted
 
 
 def test_a_repeated_refusal_needs_no_call(server):
-    result = Node(url_of(server), "10 per 24h", count=2000, depth=1).result()
+    result = Node(server.url, "10 per 24h", count=2000, depth=1).result()
     assert result["allowed"] + result["failed"] >= 10 >= result["allowed"]
     assert result["remembered"] > 1000 > result["calls"]
 
 
 def test_charges_that_arrive_together_go_in_few_calls(server):
-    result = Node(url_of(server), key=0, count=6400, depth=64).result()
+    result = Node(server.url, key=0, count=6400, depth=64).result()
     assert result["allowed"] + result["failed"] == 6400
     assert result["calls"] < 6400 / 8
 
 
 def test_the_nodes_keys_have_the_documented_names_and_an_end(server):
-    Node(url_of(server), "1000 per hour", key=0xFFC0000000000012, count=3, algorithm="sliding-log").result()
+    Node(server.url, "1000 per hour", key=0xFFC0000000000012, count=3, algorithm="sliding-log").result()
     client = server.client()
     assert client.keys() == [b"ration:{802}:l:ffc0000000000012"]
     assert 3_500_000 < client.pttl(client.keys()[0]) <= 3_601_000
@@ -79,12 +69,12 @@ def test_forgotten_scripts_are_sent_again_and_nothing_is_counted_twice(server):
 
     thread = threading.Thread(target=flush)
     thread.start()
-    result = Node(url_of(server), limit="100000 per 24h", count=20000).result()
+    result = Node(server.url, limit="100000 per 24h", count=20000).result()
     stop.set()
     thread.join()
     assert result["resent"] > 0 and result["mismatches"] == 0
     assert result["allowed"] + result["failed"] == 20000
-    left = Node(url_of(server), limit="100000 per 24h", count=90000, depth=256).result()
+    left = Node(server.url, limit="100000 per 24h", count=90000, depth=256).result()
     assert result["allowed"] + left["allowed"] <= 100000
 
 
@@ -104,7 +94,7 @@ def ended(node):
 
 
 def test_a_stopped_redis_is_noticed_and_so_is_its_return(server):
-    node = Node(url_of(server), PLENTY, count=ENDLESS, depth=4, pace=1, deadline=50).up()
+    node = Node(server.url, PLENTY, count=ENDLESS, depth=4, pace=1, deadline=50).up()
     goes_on(server)
     server.process.send_signal(signal.SIGSTOP)
     node.logs('redis.down reason="no answer in time"')
@@ -117,7 +107,7 @@ def test_a_stopped_redis_is_noticed_and_so_is_its_return(server):
 
 
 def test_a_killed_redis_is_reconnected_to(server):
-    node = Node(url_of(server), PLENTY, count=ENDLESS, depth=4, pace=2, deadline=50).up()
+    node = Node(server.url, PLENTY, count=ENDLESS, depth=4, pace=2, deadline=50).up()
     goes_on(server)
     server.stop()
     node.logs("redis.down")
@@ -132,11 +122,11 @@ def test_killed_nodes_leave_no_more_than_the_limit(server):
         return struct.unpack("<dd", server.client().get(server.client().keys()[0]))[1]
 
     for killed in range(1, 6):
-        node = Node(url_of(server), count=ENDLESS, depth=8, pace=1).up()
+        node = Node(server.url, count=ENDLESS, depth=8, pace=1).up()
         wait_for(lambda: server.client().keys() and spent() >= 20 * killed)
         node.kill()
     before = spent()
-    assert Node(url_of(server), count=3000, pace=1).result()["allowed"] <= 1000 - before
+    assert Node(server.url, count=3000, pace=1).result()["allowed"] <= 1000 - before
     assert spent() == 1000
 
 
@@ -165,9 +155,9 @@ def test_a_wrong_password_is_reported_and_never_shown(tmp_path):
 
 
 def test_nodes_with_another_secret_are_refused_until_they_agree(server):
-    assert Node(url_of(server), count=10, depth=1, fingerprint="one").result()["allowed"] > 0
-    assert Node(url_of(server), count=10, depth=1, fingerprint="one").result()["allowed"] > 0
-    other = Node(url_of(server), count=10, depth=1, fingerprint="two")
+    assert Node(server.url, count=10, depth=1, fingerprint="one").result()["allowed"] > 0
+    assert Node(server.url, count=10, depth=1, fingerprint="one").result()["allowed"] > 0
+    other = Node(server.url, count=10, depth=1, fingerprint="two")
     other.logs("redis.refused")
     assert "redis_key_secret" in other.log
     keys = server.client().dbsize()
@@ -181,7 +171,7 @@ def test_nodes_with_another_secret_are_refused_until_they_agree(server):
 def test_steps_of_the_clock_of_redis_are_noticed_and_mint_one_burst_at_most(tmp_path):
     clock = StepClock(tmp_path / "clock")
     with RedisServer(tmp_path, clock=clock) as server:
-        node = Node(url_of(server), "100 per hour", "token-bucket", count=ENDLESS, depth=4, pace=1).up()
+        node = Node(server.url, "100 per hour", "token-bucket", count=ENDLESS, depth=4, pace=1).up()
         wait_for(server.client().keys)
         clock.step(3600)
         node.logs("redis.clock stepped_ms=3")

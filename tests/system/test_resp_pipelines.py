@@ -33,15 +33,9 @@ RULES = "limits:\n" + "".join(
 """
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    with RedisServer(tmp_path_factory.mktemp("redis")) as running:
-        yield running
-
-
 @pytest.fixture(autouse=True)
-def empty(server):
-    server.begin_anew()
+def vouched(server):
+    server.flush_and_vouch()
 
 
 @pytest.fixture
@@ -306,7 +300,7 @@ def test_clients_that_hang_up_while_their_checks_wait_leave_nothing_behind(serve
 def test_a_daemon_that_is_told_to_stop_answers_all_checks_that_wait(tmp_path, server):
     options = ["--redis-deadline", "300ms"]
     with contextlib.ExitStack() as stack, \
-            Nodes(tmp_path, RULES, [f"redis+unix://{server.path}"], options) as nodes:
+            Nodes(tmp_path, RULES, [server.url], options) as nodes:
         clients = [stack.enter_context(nodes[0].resp()) for _ in range(5)]
         with silence(server):
             for client in clients:

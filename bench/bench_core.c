@@ -454,7 +454,7 @@ struct memory_case {
     double goal; /* 0: none was set */
 };
 
-/* Whether a table of so many bytes holds the keys without forgetting more than
+/* Whether a table of that many bytes holds the keys without forgetting more than
  * one in 100,000. */
 static bool holds(const struct memory_case *m, uint64_t bytes)
 {

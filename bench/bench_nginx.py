@@ -32,7 +32,7 @@ ROUNDS = 5 if QUICK else 15
 SECONDS = 1 if QUICK else 2
 PIPELINE = 16
 
-# Of one request: a key out of so many, each as likely as the others.
+# The key of a request: one of KEYS, each as likely as the others.
 LOAD = """
 local format, random = string.format, math.random
 math.randomseed(os.time())

@@ -181,7 +181,7 @@ def bench_ideal(stack, redis, ports):
 
 
 def bench_cold(redis, ports):
-    print("\nA key that nobody has asked for, all of a sudden: 60,000 a second, 50 connections")
+    print("\nA key without earlier requests, all of a sudden: 60,000 a second, 50 connections")
     seen = {name: [] for name in ("local", "leased")}
     for turn in range(ROUNDS):
         for name, rows in seen.items():

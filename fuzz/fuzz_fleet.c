@@ -38,7 +38,7 @@ static void write_again(struct rn_slice bytes, const struct rn_fleet_item *value
     rn_buf_done(&again);
 }
 
-/* What was taken is told as it was. */
+/* An accepted item is written as it was read. */
 static void tell(struct ration *r, const struct rn_replication_item *item)
 {
     struct rn_replication_walk walk = {.ended = false};

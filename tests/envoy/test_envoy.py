@@ -178,7 +178,7 @@ def test_a_limit_of_nothing_refuses(edge):
     assert get(edge, "/zero").status == 429
 
 
-def test_what_no_rule_names_passes(edge):
+def test_requests_that_no_rule_names_pass(edge):
     answer = get(edge, "/other")
     assert answer.status == 200
     assert answer.headers["x-ratelimit-limit"] is None

@@ -7,8 +7,8 @@ import pytest
 
 from proxies import Proxy
 from test_forward_auth import (
-    test_a_rule_for_one_path_and_method_is_met_by_these_alone,
-    test_clients_are_told_apart_by_the_address_that_the_proxy_sees)
+    test_a_rule_for_one_path_and_method_applies_to_no_other,
+    test_clients_are_distinguished_by_the_address_that_the_proxy_sees)
 from test_forward_auth_failures import (
     site,
     test_a_dead_rationd_is_answered_for_by_policy_within_the_deadline,

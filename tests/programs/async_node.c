@@ -8,7 +8,7 @@
  * what the store counted, as JSON. What came of the takes stands in the file TALLY, in
  * row INDEX, so that it is known even if the node is killed.
  *
- * PER_MS 0: does what it is told, a line at a time: "take 3", "peek 3", "force 3",
+ * PER_MS 0: reads commands, a line at a time: "take 3", "peek 3", "force 3",
  * "back 3" (of the last take), "reset 0", and "strict 3", a take that is decided in
  * Redis; and prints error, allowed, remaining, and how many charges were passed on so far.
  */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * embedder FILE [BYTES]: opens a limiter on FILE as an application would, uses
- * every kind of state, and closes it. 0: all went well; 3: something was
- * refused to us and we were told what (on stderr); 4: a call was made to fail
- * and nobody noticed, which is fine if the call did not matter. Under the
- * preload failing.c, failures are injected.
+ * every kind of state, and closes it. Exit status 0: all went well; 3: a call of the
+ * library failed and said why (on stderr); 4: a system call was made to fail and the
+ * library did not report it, which is fine if the call did not matter. The preload
+ * failing.c injects failures.
  */
 #include <dlfcn.h>
 #include <stdbool.h>
@@ -58,7 +58,7 @@ int main(int argc, char **argv)
         limits[i].limit.algorithm = algorithms[i];
         limits[i].name = texts[i];
     }
-    limits[3].name = "log"; /* a limit of its own, not a variant of the window */
+    limits[3].name = "log"; /* another limit, not a variant of the window */
     struct ration_options options = {.state_path = argc > 1 ? argv[1] : NULL,
                                      .memory_bytes = argc > 2 ? strtoull(argv[2], NULL, 10) : 0,
                                      .limits = limits,

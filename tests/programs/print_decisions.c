@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tells decisions as HTTP does, one a line, for test_decision_formats.py:
+ * Prints decisions as HTTP sends them, one a line, for test_decision_formats.py:
  *
  *   FAMILY ALLOWED RETRY_NS RESET_NS MESSAGE COUNT {RULE LIMIT REMAINING RESET_NS PERIOD_NS SHADOW}
  *

@@ -12,7 +12,7 @@
  *   minted N unnoted N errors N evictions N spent N
  *
  * minted: units that were noted but can be had again; unnoted: units spent
- * that nobody noted (one for each process killed between the two).
+ * without a note (one for each process killed between the two).
  */
 #include "shared_tally.h"
 

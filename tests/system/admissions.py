@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Judges what many clients were told about one limit.
+"""Judges the decisions that many clients got about one limit.
 
 Of each admission only this is known: when it was asked for and when the answer had come.
 It was made in between. So whatever lies within an interval from an asking to an answer was

@@ -34,7 +34,7 @@ def upstream():
 
 @pytest.fixture
 def asking(gateway, tmp_path):
-    """Makes gateways that ask."""
+    """Makes gateways that ask rationd."""
     def make(asked, rules=OURS % "", server=GIF, parameters=PATIENT, http="", **settings):
         directive = f"ration_server {asked} {parameters};" if asked else ""
         access = f"{LOG} access_log {tmp_path}/source.log source;"

@@ -36,7 +36,7 @@ CLAIMS = collections.deque()
 
 
 def free_port():
-    """Not one of those that the kernel gives to whoever connects: a server that is started
+    """Not one of those that the kernel gives to clients: a server that is started
     again would find it taken. Nor one that was given out before, here or by a run beside
     this one: abstract unix sockets are as wide as ports are, and end with their process."""
     while True:
@@ -262,7 +262,7 @@ class Daemon:
     # --- asking -------------------------------------------------------------------
 
     def http(self, method, path, body=None, headers=None, port="http"):
-        """One request on a connection of its own; a body that is no text is sent as JSON."""
+        """One request on a new connection; a body that is no text is sent as JSON."""
         if body is not None and not isinstance(body, (str, bytes)):
             body = json.dumps(body)
         with contextlib.closing(self.connection(port)) as connection:

@@ -36,7 +36,7 @@ PIECE = 65536
 # --- the proxy's own process ---------------------------------------------------------------
 
 class Line:
-    """One listening socket and what happens to those who use it."""
+    """One listening socket and what happens to its connections."""
 
     def __init__(self, target, source):
         self.target, self.source = target, source
@@ -63,7 +63,7 @@ class Line:
         to_redis.close()
 
     async def carry(self, reader, writer, muted, replies):
-        """Until one of them ends, or is to be cut."""
+        """Until one of them ends, or must be cut."""
         while data := await reader.read(PIECE):
             while replies and self.faults.get("hold"):
                 await asyncio.sleep(0.002)
@@ -122,7 +122,7 @@ class Proxy:
 
     @contextlib.contextmanager
     def replies_held(self, line=0):
-        """Redis is asked and decides; nobody hears of it."""
+        """Redis is asked and decides, and its reply does not arrive."""
         self.set(line, "hold=1")
         try:
             yield

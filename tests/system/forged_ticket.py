@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tickets as bytes, and somebody who signs his own: see src/limiter/tickets/ticket.c."""
+"""Tickets as bytes, signed by an attacker: see src/limiter/tickets/ticket.c."""
 
 import base64
 import secrets

@@ -22,7 +22,7 @@ NGINX = os.environ.get("RATION_NGINX", "/usr/sbin/nginx")  # another one needs a
 
 
 def is_alive(pid):
-    """And not only remembered until somebody asks how it ended."""
+    """Whether it runs. A zombie does not."""
     with contextlib.suppress(OSError):
         return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1][0] != "Z"
     return False
@@ -40,7 +40,7 @@ def sanitizer(folder):
 
 
 class Upstream:
-    """What is to be protected: notes when each request arrived, and with which
+    """The protected server: notes when each request arrived, and with which
     headers; /hold answers when told to, /status/401 and /hold/401 with that status."""
 
     def __init__(self):
@@ -118,7 +118,7 @@ http {{
 
 
 class Gateway:
-    """One nginx, its configuration and its logs, in a folder of its own."""
+    """One nginx, its configuration and its logs, in its own folder."""
 
     def __init__(self, folder, rules, server, **settings):
         self.folder, self.port, self.process, self.master = folder, free_port(), None, None
@@ -202,7 +202,7 @@ class Gateway:
         return http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
 
     def ask(self, path="/", method="GET", body=None, **headers):
-        """(status, headers, body) of a connection of its own."""
+        """(status, headers, body) of a new connection."""
         with contextlib.closing(self.connection()) as connection:
             return self.ask_on(connection, path, method, body, **headers)
 
@@ -288,9 +288,8 @@ BY_WORKER = "log_format worker '$pid $ration_verdict'; access_log worker.log wor
 
 
 def assert_workers_admit(g, limit):
-    """As much as the limit together, and not one more, of a load beyond it that several of them
-    have a part in; of who left before it was told, nobody knows. `g` has BY_WORKER, and a
-    socket for each (reuseport)."""
+    """Under a load beyond the limit, several workers together admit exactly the limit. Requests whose clients
+    left before the answer may count either way. `g` has BY_WORKER, and a socket for each worker (reuseport)."""
     answers, refused = wrk_beyond_limit(g)
     g.stop()
     lines = [line.split() for line in g.log("worker").splitlines()]

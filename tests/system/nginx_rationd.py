@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whom a gateway asks, for tests: a rationd, or a server that only seems to be one."""
+"""The rationd that nginx asks, for tests, or a server that passes for one."""
 
 import contextlib
 import pathlib
@@ -8,7 +8,7 @@ import threading
 
 from daemon import Daemon
 
-# Far apart, so that it is plain who has decided.
+# Far apart, so that each answer shows which of the two decided.
 THEIRS = "limits:\n  - {name: api, key: ip, limit: 5 per 7 days}\n"
 OURS = "limits:\n  - {name: own, key: ip, limit: 2 per 7 days%s}\n"
 UP = '" answers\n'  # as the log tells it

@@ -61,7 +61,7 @@ class Nodes:
         yield
         self.all[index].process.send_signal(signal.SIGCONT)
 
-    def logged(self, event):
+    def count_logged(self, event):
         return sum(event in line for node in self.all for line in list(node.log))
 
 
@@ -70,7 +70,7 @@ def metric(node, name):
 
 
 class Decision:
-    """What one request was told, and when: seconds on the monotonic clock."""
+    """The answer to one request, and when it came: seconds on the monotonic clock."""
 
     __slots__ = ("node", "user", "path", "sent", "received", "allowed")
 
@@ -109,13 +109,13 @@ class OverHttp:
 
 class Load:
     """Clients of all nodes, over RESP and HTTP, from `with` to the end of it: each sends
-    runs of up to `depth` requests of some of the `users` for some of the `paths`, and notes what it is told. A
+    runs of up to `depth` requests of some of the `users` for some of the `paths`, and notes the answers. A
     client whose node is gone asks it again when it is back."""
 
     def __init__(self, nodes, paths=("/",), clients=2, depth=8, pause=0.0, users=("ann",)):
         self.nodes, self.paths, self.users = nodes, paths, users
         self.depth, self.pause = depth, pause
-        self.asked, self.told, self.failures = [], [], []
+        self.asked, self.decisions, self.failures = [], [], []
         self.ending = threading.Event()
         self.threads = [threading.Thread(target=self.ask, args=(i % len(nodes), i // len(nodes)))
                         for i in range(clients * len(nodes))]
@@ -154,18 +154,18 @@ class Load:
                 client.socket.sendall(b"".join(client.request(*words) for words in run))
                 for user, path in run:
                     allowed = client.is_allowed()
-                    self.told.append(Decision(index, user, path, sent, time.monotonic(), allowed))
+                    self.decisions.append(Decision(index, user, path, sent, time.monotonic(), allowed))
                 if self.pause:
                     time.sleep(self.pause * source.random())
 
     def lost(self):
         """Requests whose node was gone before it answered."""
-        return sum(self.asked) - len(self.told)
+        return sum(self.asked) - len(self.decisions)
 
     def admissions(self, path=None, ahead=0.0):
         """(asked, answered) of what was admitted, on another clock that is ahead by so much."""
-        return [(t.sent + ahead, t.received + ahead) for t in self.told
+        return [(t.sent + ahead, t.received + ahead) for t in self.decisions
                 if t.allowed and path in (None, t.path)]
 
     def admitted(self):
-        return sum(t.allowed for t in list(self.told))
+        return sum(t.allowed for t in list(self.decisions))

@@ -86,7 +86,7 @@ class Proxy:
     def __init__(self, folder, ports, policy=None):
         self.folder, self.policy = pathlib.Path(folder), policy
         self.log = open(self.folder / "proxy.log", "w+")
-        for _ in range(3): # somebody else may take the port before us
+        for _ in range(3): # another process may take the port first
             self.port = free_port()
             self.ports = {self.listens: str(self.port), **ports}
             self.process = subprocess.Popen(

@@ -124,7 +124,7 @@ def server(reply):
 
 
 class Terminal:
-    """A program on a terminal of its own. `seen` is all that it has written."""
+    """A program on its own terminal. `seen` is all that it has written."""
 
     def __init__(self, *args, env=None, size=(24, 80)):
         self.seen = ""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real redis-server for tests: on a unix socket of its own, or a free port."""
+"""A real redis-server for tests: on its own unix socket, or a free port."""
 
 import contextlib
 import os
@@ -127,7 +127,7 @@ def by_number(arguments):
 
 def read_reply(reply, nonce):
     """The time of the store, and six whole numbers for each charge."""
-    if isinstance(reply, list):  # with an error of some key, which has an answer of its own
+    if isinstance(reply, list):  # with an error of some key, which has its own answer
         reply, _ = reply
     assert reply.startswith(nonce.encode())
     numbers = [number for number, in struct.iter_unpack("<d", reply[len(nonce):])]

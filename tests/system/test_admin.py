@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The admin port of rationd: health, status, who is refused most, shadow mode, its page."""
+"""The admin port of rationd: health, status, the keys refused most, shadow mode, its page."""
 
 import http.client
 import json
@@ -21,7 +21,7 @@ def test_health_and_readiness(daemon):
 
 
 def is_draining(d):
-    """Either nobody answers any more, or with 503."""
+    """Either there is no answer any more, or a 503."""
     try:
         answer = d.admin("GET", "/readyz")
     except (OSError, http.client.HTTPException):
@@ -43,7 +43,7 @@ def test_while_it_drains_it_is_not_ready(own):
     assert own.process.wait(PATIENCE) == 0
 
 
-def test_status_tells_what_there_is(daemon):
+def test_status_describes_the_daemon(daemon):
     status = daemon.admin("GET", "/v1/status").json
     assert status["rules"]["count"] == 3 and status["rules"]["source"] == "file"
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", status["rules"]["loaded_at"])
@@ -56,7 +56,7 @@ def test_status_tells_what_there_is(daemon):
 # --- top, shadow, paths ---------------------------------------------------------------
 
 
-def test_who_is_refused_most(own):
+def test_top_lists_the_keys_refused_most(own):
     spend(own, 5 + 4, login("192.0.2.20"))
     spend(own, 5 + 2, login("192.0.2.21"))
     keys = own.admin("GET", "/v1/top").json["keys"]
@@ -67,7 +67,7 @@ def test_who_is_refused_most(own):
     assert refused(own.admin("GET", "/v1/top?cout=1"), 400, "bad_request", "did you mean count?")
 
 
-def test_shadow_mode_refuses_nobody(own):
+def test_shadow_mode_refuses_no_request(own):
     assert own.admin("GET", "/v1/shadow").json == {"shadow": False}
     assert own.admin("PUT", "/v1/shadow", {"shadow": True}).json == {"shadow": True}
     answers = [own.http("POST", "/v1/check", {"attributes": login("192.0.2.22")})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The admin port of rationd: who may ask.
+"""The admin port of rationd: which callers may ask.
 
 Called as a program, this file asks a daemon from another machine's address: see the tests of
 callers from elsewhere.
@@ -23,7 +23,7 @@ from daemon import PATIENCE, Daemon, RespError, wait_for
 ])
 
 
-def test_a_local_connection_of_somebody_else_needs_the_token(tmp_path, headers):
+def test_a_local_connection_of_another_user_needs_the_token(tmp_path, headers):
     with Daemon(tmp_path, RULES, env={"RATION_ADMIN_TOKEN": "s3cret"}) as d:
         answer = d.admin("GET", "/v1/rules", headers=headers)
         assert refused(answer, 401, "unauthorized", "Authorization: Bearer")
@@ -88,7 +88,7 @@ def test_without_trust_in_local_callers_all_need_the_token(tmp_path, place):
         assert redis("RATION.RESET", "ann", "5 per hour") == 1
 
 
-def test_trust_in_nobody_needs_a_token(tmp_path):
+def test_trusting_no_local_client_needs_a_token(tmp_path):
     with pytest.raises(RuntimeError, match="--trust-local .*false.*; set admin_token or tokens, too"):
         Daemon(tmp_path, RULES, options=["--trust-local", "false"])
 
@@ -109,7 +109,7 @@ def test_guessing_the_token_is_slow(tmp_path):
                 errors.append(str(error.value))
             assert guesser("PING") == b"PONG"
         assert sum("too many wrong tokens from this address" in error for error in errors) >= 10
-        # Who was let in before goes on, and so do callers who need no token.
+        # Connections that were let in before go on, and so do callers that need no token.
         assert known("AUTH", "s3cret") == b"OK"
         assert d.admin("GET", "/v1/rules").status == 200
         assert d.admin("GET", "/v1/rules", headers={"Authorization": "Bearer wrong"}).status == 200
@@ -128,7 +128,7 @@ def test_a_unix_socket_is_local(tmp_path):
 
 
 def ask_from_elsewhere(folder, token):
-    """In a network of its own: a daemon on an address that is not loopback, asked from there."""
+    """In a separate network: a daemon on an address that is not loopback, asked from there."""
     for command in ("link set lo up", "addr add 192.0.2.1/32 dev lo"):
         subprocess.run(["ip", *command.split()], check=True)
     asked = [("GET", "/healthz", None), ("GET", "/readyz", None), ("GET", "/metrics", None),
@@ -166,7 +166,7 @@ def test_a_caller_from_elsewhere_needs_the_token(tmp_path):
             assert ("another word than Bearer" in text) == (given == "Basic s3cret")
 
 
-def test_without_a_token_nobody_from_elsewhere_is_let_in(tmp_path):
+def test_without_a_token_other_machines_are_refused(tmp_path):
     for _, path, given, status, text in run_elsewhere(tmp_path, ""):
         assert status == (200 if path in ("/healthz", "/readyz") else 401), (path, given)
         if status == 401:

@@ -9,7 +9,7 @@ from admin_port import daemon, log_line, login, own, refused, spend, state  # no
 # --- explain and state ----------------------------------------------------------------
 
 
-def test_explain_says_why_of_each_rule(daemon):
+def test_explain_gives_the_reason_for_each_rule(daemon):
     body = {"attributes": {"ip": "192.0.2.3", "method": "GET", "path": "/api/x", "api_key": "k",
                            "tier": "pro"}}
     answer = daemon.admin("POST", "/v1/explain", body)

@@ -75,7 +75,7 @@ def test_the_last_page_has_no_next(crowded):
     assert crowded.admin("GET", f"/v1/bans?after={2**64 - 1}").json == {"bans": []}
 
 
-def test_what_changes_between_two_pages_moves_nothing_else(tmp_path):
+def test_a_change_between_two_pages_moves_no_other_entry(tmp_path):
     with Daemon(tmp_path, RULES) as d:
         put_many(d, "/v1/overrides", [override(i) for i in range(10)])
         first = d.admin("GET", "/v1/overrides?limit=4").json
@@ -104,11 +104,11 @@ def test_parameters_that_make_no_sense(crowded, path, words):
     assert refused(crowded.admin("GET", path), 400, "bad_request", words)
 
 
-def test_ids_delete_and_are_told_also_among_many(crowded):
-    told = crowded.admin("PUT", "/v1/bans", {"attributes": {"user": "late"}}).json
-    assert crowded.admin("GET", f"/v1/bans?after={told['id'] - 1}").json["bans"][0] == told
-    assert crowded.admin("DELETE", f"/v1/bans/{told['id']}").json == {"deleted": True}
-    assert crowded.admin("DELETE", f"/v1/bans/{told['id']}").json == {"deleted": False}
+def test_ids_are_listed_and_delete_also_among_many(crowded):
+    listed = crowded.admin("PUT", "/v1/bans", {"attributes": {"user": "late"}}).json
+    assert crowded.admin("GET", f"/v1/bans?after={listed['id'] - 1}").json["bans"][0] == listed
+    assert crowded.admin("DELETE", f"/v1/bans/{listed['id']}").json == {"deleted": True}
+    assert crowded.admin("DELETE", f"/v1/bans/{listed['id']}").json == {"deleted": False}
 
 
 # --- ration ---------------------------------------------------------------------------

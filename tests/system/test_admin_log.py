@@ -36,7 +36,7 @@ EVENTS = ["override.set", "ban.set", "state.reset", "state.adjust", "override.de
     (["--log-keys", "full"], f"api_key={SECRET} ip=192.0.2.7", f" path=/api/x?key={SECRET}"),
     (["--log-keys", "none"], "api_key=... ip=...", " path=..."),
 ])
-def test_the_log_tells_as_much_of_a_key_as_it_may(tmp_path, how, client, path):
+def test_the_log_has_as_much_of_a_key_as_log_keys_allows(tmp_path, how, client, path):
     with Daemon(tmp_path, RULES, how) as d:
         change_everything(d)
         for event in EVENTS:
@@ -121,7 +121,7 @@ def test_without_rules_the_log_warns_that_nothing_is_limited(tmp_path):
         assert " rules=0 files=0" in next(l for l in d.log if l.startswith("rationd: ready"))
 
 
-def test_secrets_of_the_daemon_are_not_told_with_its_rules(tmp_path):
+def test_the_list_of_rules_has_no_secrets_of_the_daemon(tmp_path):
     server = "server: {admin_token: t0pSecret, redis_key_secret: pepper-and-s4lt, workers: 1}\n"
     with Daemon(tmp_path, RULES + server) as d:
         for accept in ("application/json", "application/yaml"):

@@ -12,7 +12,7 @@ from admin_port import RULES, daemon, log_line, login, own, refused, spend  # no
 from daemon import BUILD, Daemon
 
 
-def test_rules_are_told_with_their_totals(daemon):
+def test_rules_are_listed_with_their_totals(daemon):
     before = {r["name"]: r for r in daemon.admin("GET", "/v1/rules").json["rules"]}
     spend(daemon, 7, login("192.0.2.1"))
     answer = daemon.admin("GET", "/v1/rules")
@@ -48,7 +48,7 @@ def test_rules_in_envoys_format_are_not_left_out_of_what_can_be_put_back(tmp_pat
         assert listed["text"] == "" and [r["name"] for r in listed["rules"]] == ["shop.user"]
         assert daemon.admin("PUT", "/v1/rules", ENVOY.encode()).status == 200
         again = daemon.admin("GET", "/v1/rules", headers={"Accept": "application/yaml"})
-        assert (again.status, again.text) == (200, ENVOY), "what was put is told as it was"
+        assert (again.status, again.text) == (200, ENVOY), "the text that was put comes back"
 
 
 def test_put_rules_are_in_force_until_a_reload(own):
@@ -102,7 +102,7 @@ def test_rules_of_nothing_are_refused(daemon):
 
 @pytest.mark.parametrize("tag, status", [('"1"', 200), ('"2"', 412), ('"7", "1"', 200), ("*", 200),
                                          ("1", 412), ('W/"1"', 412)])
-def test_rules_are_put_only_in_the_place_of_those_that_were_meant(own, tag, status):
+def test_rules_replace_only_the_version_that_was_named(own, tag, status):
     answer = own.admin("PUT", "/v1/rules", "limits: []", {"If-Match": tag})
     assert answer.status == status, answer
     assert own.admin("GET", "/v1/rules").json["version"] == (2 if status == 200 else 1)
@@ -145,7 +145,7 @@ def test_rules_that_an_operator_has_set_survive_a_restart_until_they_are_deleted
         assert not any("rules.from_api" in line for line in d.log)
 
 
-def test_kept_rules_that_cannot_be_read_are_not_left_out_without_a_word(tmp_path):
+def test_kept_rules_that_cannot_be_read_are_reported(tmp_path):
     kept = tmp_path / "state.rules"
     with Daemon(tmp_path, RULES, ["--state", tmp_path / "state"]) as d:
         d.stop()
@@ -213,7 +213,7 @@ def test_bans_that_cannot_be_read_keep_rationd_from_starting(tmp_path):
         assert answer["banned"] and not answer["allowed"]
 
 
-def test_rules_that_cannot_be_saved_or_deleted_are_told(tmp_path):
+def test_rules_that_cannot_be_saved_or_deleted_are_reported(tmp_path):
     with Daemon(tmp_path, RULES, ["--state", tmp_path / "state"]) as d:
         kept = tmp_path / "state.rules"
         kept.mkdir() # no file can take its place

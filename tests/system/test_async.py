@@ -171,7 +171,7 @@ def test_a_clean_stop_reports_all(server, fleet_of):
     assert fleet.admitted() - 2 <= charged(server) <= fleet.admitted() + 1
 
 
-def test_a_killed_node_costs_what_it_held(fleet_of):
+def test_a_killed_node_costs_the_units_it_held(fleet_of):
     fleet, source = fleet_of(DAILY, per_ms=2), random.Random(1)
     killed = 0
     for goal in range(1000, 9000, 1000):

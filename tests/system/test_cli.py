@@ -82,7 +82,7 @@ def test_version(ration):
     assert answer.status == 0 and re.fullmatch(r"ration \d+\.\d+\.\d+\n", answer.out)
 
 
-def test_without_arguments_it_tells_how_on_stderr(ration):
+def test_without_arguments_usage_goes_to_stderr(ration):
     answer = ration()
     assert answer.status == 2 and answer.out == "" and "usage: ration" in answer.err
 
@@ -189,7 +189,7 @@ def test_the_example_is_sound(ration):
 # --- explain ----------------------------------------------------------------------------
 
 
-def test_explain_tells_of_each_rule_why(ration):
+def test_explain_gives_the_reason_for_each_rule(ration):
     answer = ration("explain", "rules.yaml", *LOGIN)
     assert answer.status == 0
     assert "login applies  rules.yaml:2\n" in answer.out
@@ -289,7 +289,7 @@ def test_explain_of_alternatives_for_programs(ration):
     assert (rule["applies"], rule["why"], rule["alternative"]) == (False, "condition", None)
 
 
-def test_explain_tells_who_was_found_behind_a_proxy_and_on_which_list(ration):
+def test_explain_names_the_client_behind_a_proxy_and_its_list(ration):
     (ration.folder / "lists.yaml").write_text(
         "attributes:\n"
         "  ip: {trusted_proxies: [10.0.0.0/8]}\n"
@@ -336,7 +336,7 @@ def test_check_of_a_descriptor(ration):
 # --- check ------------------------------------------------------------------------------
 
 
-def test_check_allows_and_tells_what_is_left(ration):
+def test_check_allows_and_prints_what_is_left(ration):
     answer = ration("check", "rules.yaml", *LOGIN)
     assert answer.status == 0
     assert answer.out == (
@@ -391,7 +391,7 @@ limits:
 """
 
 
-def test_check_tells_the_outcome_of_its_requests(ration):
+def test_check_reports_the_outcome_of_its_requests(ration):
     (ration.folder / "rules.yaml").write_text(OUTCOMES)
     ask = ["--times", "5", "rules.yaml", "ip=192.0.2.7"]
     assert ration("check", *ask).status == ration("check", "--status", "200", *ask).status == 0
@@ -407,7 +407,7 @@ def test_check_tells_the_outcome_of_its_requests(ration):
     ("{from: 3 requests, max_delay: 2s}", "from 3 requests on, up to 2.0 s"),
     ("{from: 3 requests}", "from 3 requests on, at the rate of the limit"),
 ])
-def test_explain_tells_where_throttling_begins(ration, throttle, told):
+def test_explain_says_where_throttling_begins(ration, throttle, told):
     (ration.folder / "slow.yaml").write_text(
         f"limits:\n  - {{name: slow, key: user, limit: 10 per second burst 6, throttle: {throttle}}}\n")
     answer = ration("explain", "slow.yaml", "user=ann")
@@ -423,7 +423,7 @@ def test_explain_says_when_an_outcome_is_charged(ration):
 
 
 def test_a_log_of_a_minute_resets_in_a_minute(ration):
-    """It is empty after 60.001 s, which nobody would call 1 min 1 s."""
+    """It is empty after 60.001 s, which should not be called 1 min 1 s."""
     (ration.folder / "log.yaml").write_text(
         "limits:\n  - {name: log, key: ip, limit: 5 per minute, algorithm: sliding-log}\n")
     assert re.search(r"4 of 5  1 min\n", ration("check", "log.yaml", "ip=192.0.2.7").out)
@@ -471,7 +471,7 @@ def test_attributes_with_odd_names_go_behind_two_hyphens(ration):
 # --- looks ------------------------------------------------------------------------------
 
 
-def test_colours_are_for_terminals_and_for_who_asks(ration):
+def test_colours_are_for_terminals_or_on_request(ration):
     args = ["check", "rules.yaml", *LOGIN]
     assert "\x1b[" not in ration(*args).out
     assert "\x1b[1;32mallowed\x1b[0m" in ration("check", "--color", "always", *args[1:]).out

@@ -24,30 +24,30 @@ def test_bench_counts_every_answer(daemon, port, command):
                  "3000", "--connections", "7", "--pipeline", "5", "--keys", "20", "--threads", "2",
                  "--limit", "100 per hour", "--json")
     assert answer.status == 0, answer
-    told = answer.json
-    assert (told["requests"], told["errors"], told["unanswered"]) == (3000, 0, 0)
-    assert told["allowed"] + told["refused"] == 3000
-    latency = [told["latency"][name] for name in ("min", "p50", "p90", "p99", "p99.9", "max")]
+    report = answer.json
+    assert (report["requests"], report["errors"], report["unanswered"]) == (3000, 0, 0)
+    assert report["allowed"] + report["refused"] == 3000
+    latency = [report["latency"][name] for name in ("min", "p50", "p90", "p99", "p99.9", "max")]
     assert 0 < latency[0] and latency == sorted(latency)
     if command == "ping":
-        assert told["refused"] == 0
+        assert report["refused"] == 0
         return
     after = daemon.admin("GET", "/v1/status").json["decisions"]
-    assert after["allowed"] - before["allowed"] == told["allowed"]
-    assert after["refused"] - before["refused"] == told["refused"]
+    assert after["allowed"] - before["allowed"] == report["allowed"]
+    assert after["refused"] - before["refused"] == report["refused"]
 
 
 def test_bench_by_limits_is_refused_what_is_over(fresh):
     for port, command, limit in (("resp", "throttle", "50 per day"), ("http", "take", "60 per week")):
-        told = run("bench", f"--{port}", fresh.addresses[port], "--command", command, "--requests",
+        report = run("bench", f"--{port}", fresh.addresses[port], "--command", command, "--requests",
                    "5000", "--keys", "10", "--limit", limit, "--json").json
-        assert told["allowed"] == 10 * int(limit[:2])
+        assert report["allowed"] == 10 * int(limit[:2])
 
 
 def test_bench_fills_keys_into_attributes(fresh):
-    told = run("bench", "--resp", fresh.addresses["resp"], "--command", "check", "--requests", "2000",
+    report = run("bench", "--resp", fresh.addresses["resp"], "--command", "check", "--requests", "2000",
                "--keys", "10", "--json", "path=/api/x", "user=u-{key}").json
-    assert (told["allowed"], told["refused"]) == (100, 1900)
+    assert (report["allowed"], report["refused"]) == (100, 1900)
     top = fresh.admin("GET", "/v1/top").json["keys"]
     assert all(re.fullmatch(r".*u-key:000000000\d", key["key"]) for key in top) and len(top) == 10
 
@@ -55,8 +55,8 @@ def test_bench_fills_keys_into_attributes(fresh):
 def test_bench_at_a_rate_sends_what_is_due(daemon):
     answer = run("bench", "--resp", daemon.addresses["resp"], "--rate", "2000/s", "--duration", "500ms",
                  "--json")
-    told = answer.json
-    assert told["requests"] + told["never_sent"] == 1000 and told["unanswered"] == 0
+    report = answer.json
+    assert report["requests"] + report["never_sent"] == 1000 and report["unanswered"] == 0
 
 
 def test_bench_at_a_rate_measures_from_when_a_request_was_due():
@@ -73,14 +73,14 @@ def test_bench_at_a_rate_measures_from_when_a_request_was_due():
     with socket.create_server(("127.0.0.1", 0)) as listener:
         threading.Thread(target=serve, args=[listener], daemon=True).start()
         address = "127.0.0.1:%d" % listener.getsockname()[1]
-        told = run("bench", "--resp", address, "--command", "ping", "--rate", "200/s", "--duration",
+        report = run("bench", "--resp", address, "--command", "ping", "--rate", "200/s", "--duration",
                    "600ms", "--connections", "1", "--pipeline", "1", "--json").json
-    assert told["requests"] == 120
+    assert report["requests"] == 120
     # 80 of 120 came during those 0.4 s: the median waited at least half of what is left to it.
-    assert told["latency"]["p50"] > 0.1 and told["latency"]["max"] >= 0.4
+    assert report["latency"]["p50"] > 0.1 and report["latency"]["max"] >= 0.4
 
 
-def test_bench_tells_of_errors_and_of_servers_that_are_none():
+def test_bench_reports_errors_and_servers_of_another_kind():
     with server(b"-ERR no\x1b[2J\r\n") as address:
         answer = run("bench", "--resp", address, "--requests", "1", "--connections", "1",
                      "--pipeline", "1")
@@ -113,7 +113,7 @@ def test_bench_explains_mistakes(args, message):
     assert (answer.status, answer.out) == (2, "") and answer.err.startswith(f"ration: {message}")
 
 
-def test_bench_that_is_interrupted_tells_what_it_has(fresh):
+def test_an_interrupted_bench_reports_what_it_has_measured(fresh):
     process = subprocess.Popen([RATION, "bench", "--resp", fresh.addresses["resp"], "--duration", "60s",
                                 "--json", "--connections", "1", "--pipeline", "1"],
                                stdout=subprocess.PIPE, text=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an operator asks a running daemon with `ration`, and how it is told."""
+"""What an operator asks a running daemon with `ration`, and what it prints."""
 
 import re
 import shlex
@@ -24,7 +24,7 @@ def test_check_without_a_file_asks_the_daemon_and_counts_there(ration):
     assert ration("check", "--server", *LOGIN, "ip=192.0.2.2").status == 0
 
 
-def test_check_tells_of_lists_and_of_what_nothing_applies_to(ration):
+def test_check_names_lists_and_says_when_no_rule_applies(ration):
     answer = ration("check", "ip=203.0.113.5")
     assert answer.status == 1 and answer.out.startswith("refused by the deny list\n")
     answer = ration("check", "path=/x")
@@ -40,7 +40,7 @@ def test_check_takes_costs(ration):
     assert answer.status == 0 and answer.json["remaining"] == 1
 
 
-def test_check_tells_the_daemon_how_requests_end(tmp_path):
+def test_check_reports_statuses_to_the_daemon(tmp_path):
     rules = "limits: [{name: guesses, key: ip, limit: 3 per hour, charge_on: status 401}]"
     with Daemon(tmp_path, rules) as daemon:
         def check(status, *more):
@@ -81,7 +81,7 @@ def test_explain_for_programs_leaves_out_rules_that_do_not_apply(ration):
     assert len(rules) == 3 and matching == [rule for rule in rules if rule["applies"]] != rules
 
 
-def test_explain_tells_of_the_daemons_rules_and_counts_nothing(ration):
+def test_explain_uses_the_daemons_rules_and_counts_nothing(ration):
     for _ in range(2):
         answer = ration("explain", *LOGIN, "ip=192.0.2.5")
         assert answer.status == 0, answer
@@ -119,14 +119,14 @@ def test_explain_for_programs_has_one_shape_whatever_was_counted(ration, daemon)
     assert there_login["limits"][0].keys() == here_login["limits"][0].keys()
 
 
-def test_explain_tells_how_a_path_is_read(ration):
+def test_explain_says_how_a_path_is_read(ration):
     answer = ration("explain", "path=/a%2fb")
     assert '    path is read as "/a/b"\n                 or "/a%2Fb"\n' in answer.out
     assert "path can be read in too many ways" in ration("explain", "path=/a%2f../b").out
     assert "is read as" not in ration("explain", "path=/a").out
 
 
-def test_explain_tells_which_list_applies(ration, daemon):
+def test_explain_says_which_list_applies(ration, daemon):
     answer = ration("explain", "ip=203.0.113.5")
     assert answer.status == 1
     assert re.search(r"^deny list applies  \S*rules.yaml:2\n    \+ ip .*\n    so no rule is asked\n", answer.out,

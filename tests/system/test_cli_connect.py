@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where `ration` finds a daemon, with which token, and what it says if somebody else answers."""
+"""Where `ration` finds a daemon, with which token, and what it says if another program answers."""
 
 import os
 import socket

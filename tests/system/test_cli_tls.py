@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ration` over TLS: whom it believes, whom it does not, and what it says then."""
+"""`ration` over TLS: which certificates it accepts, which it does not, and what it says then."""
 
 import contextlib
 import re
@@ -101,8 +101,8 @@ def test_bench_speaks_tls(daemon, authority, port, scheme, pipeline):
     answer = run("bench", f"--{port}", f"{scheme}://{daemon.addresses[port]}", "--cacert", authority.file,
                  "--requests", 20000, "--connections", 5, "--pipeline", pipeline, "--threads", 2, "--json")
     assert answer.status == 0, answer
-    told = answer.json
-    assert (told["requests"], told["errors"], told["unanswered"]) == (20000, 0, 0)
+    report = answer.json
+    assert (report["requests"], report["errors"], report["unanswered"]) == (20000, 0, 0)
 
 
 def test_files_may_be_named_by_the_environment(tmp_path, authority):
@@ -117,7 +117,7 @@ def test_files_may_be_named_by_the_environment(tmp_path, authority):
 
 
 @pytest.mark.parametrize("version", ["1.2", "1.3"])
-def test_a_certificate_is_shown_to_who_asks(tmp_path, authority, stranger, version):
+def test_a_certificate_is_shown_on_request(tmp_path, authority, stranger, version):
     # rationd has no highest version: TLS 1.2 is made by a client's configuration.
     config = tmp_path / "openssl.cnf"
     config.write_text("openssl_conf = a\n[a]\nssl_conf = b\n[b]\nsystem_default = c\n"
@@ -142,7 +142,7 @@ def test_a_certificate_is_shown_to_who_asks(tmp_path, authority, stranger, versi
                        f"it does not accept the certificate in {mallory} (", "unknown ca")
 
 
-# --- who is not believed ---------------------------------------------------------------
+# --- certificates that are refused ---------------------------------------------------------------
 
 
 def test_another_authority_is_not_believed(daemon, stranger):
@@ -174,7 +174,7 @@ def test_a_certificate_that_has_ended_is_not_believed(tmp_path, authority):
         assert re.search(r"expired: \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ\n$", answer.err)
 
 
-def test_bench_believes_nobody_else_either(tmp_path, daemon, stranger, authority):
+def test_bench_verifies_certificates_as_well(tmp_path, daemon, stranger, authority):
     load = ["bench", "--requests", 1, "--resp"]
     assert objects(run(*load, f"rediss://{daemon.addresses['resp']}", "--cacert", stranger.file),
                    "cannot connect to", f"not from the authorities in {stranger.file}")
@@ -183,7 +183,7 @@ def test_bench_believes_nobody_else_either(tmp_path, daemon, stranger, authority
                        "its certificate is not for 127.0.0.1, but for DNS:ration.example")
 
 
-# --- who does not speak it -------------------------------------------------------------
+# --- servers without TLS -------------------------------------------------------------
 
 
 def test_a_daemon_that_speaks_no_tls(tmp_path, authority):
@@ -203,13 +203,13 @@ def test_a_daemon_that_speaks_tls_where_none_is_expected(daemon):
         assert answer.status == 2 and f"speaks TLS; write {scheme}://{address}" in answer.err, answer
 
 
-def test_somebody_who_hangs_up(authority):
+def test_a_server_that_hangs_up(authority):
     with server(b"") as address:
         answer = run("shadow", "status", "--admin", f"https://{address}", "--cacert", authority.file)
         assert objects(answer, "it closed the connection; does it speak TLS?")
 
 
-def test_somebody_who_says_nothing(authority):
+def test_a_server_that_says_nothing(authority):
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = "127.0.0.1:%d" % silent.getsockname()[1]
         answer = run("shadow", "status", "--admin", f"https://{address}", "--timeout", "200ms")
@@ -243,6 +243,6 @@ def test_a_key_of_another_certificate(authority):
     assert objects(answer, "server.key is not the key of the certificate in ")
 
 
-def test_there_is_no_way_to_believe_anybody(daemon):
+def test_certificates_cannot_go_unverified(daemon):
     answer = ask(daemon, "--insecure")
     assert answer.status == 2 and "there is no option \"--insecure\"" in answer.err

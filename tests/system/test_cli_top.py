@@ -31,7 +31,7 @@ def test_top_is_one_table_where_there_is_no_terminal(fresh):
     assert [key["refused"] for key in answer.json["keys"]] == [20, 10]
 
 
-def test_top_tells_what_happens_per_second(fresh):
+def test_top_shows_rates_per_second(fresh):
     stop = threading.Event()
 
     def load():

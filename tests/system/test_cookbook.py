@@ -10,7 +10,7 @@ A recipe is a `yaml` block followed by a `requests` block, whose lines are
 OUTCOME: `allowed` or `refused` (all of them), or `N allowed, M refused`; then
 `by RULE`, which decided on the last one, and of the last one `left N`, `soft`,
 `shadow`, `delay DURATION`. `then 401` is the status that those end with which are
-allowed. Whoever is not `soft`, `shadow` or delayed must not
+allowed. A decision that is not marked `soft`, `shadow` or delayed must not
 be told so.
 """
 
@@ -66,7 +66,7 @@ def seconds(text):
 
 
 class RecipeRun:
-    """One state and a clock of its own, which starts at five past ten tomorrow:
+    """One state and its own clock, which starts at five past ten tomorrow:
     no window turns unless a recipe waits for it."""
 
     def __init__(self, folder, rules):

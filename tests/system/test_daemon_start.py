@@ -24,7 +24,7 @@ def folder():
 
 
 def start(folder, *options):
-    """What a user without rights is told."""
+    """The message for a user without rights."""
     program = shutil.copy(RATIOND, folder / "rationd")
     drop = ["setpriv", "--reuid", NOBODY, "--regid", NOBODY, "--clear-groups", "--inh-caps=-all"]
     done = subprocess.run([*(drop if os.geteuid() == 0 else []), program, "--http", "127.0.0.1:0",
@@ -42,7 +42,7 @@ def test_a_port_that_needs_rights(folder):
         "from 1024 on, grant CAP_NET_BIND_SERVICE, or let systemd pass the socket\n")
 
 
-def test_a_state_file_of_somebody_else(folder):
+def test_a_state_file_of_another_user(folder):
     state = folder / "state"
     state.touch(0o000)
     assert start(folder, "--state", state) == (

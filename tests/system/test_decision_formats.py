@@ -81,7 +81,7 @@ class Field:
         return found
 
 
-def test_the_parser_of_fields_refuses_what_is_none():
+def test_the_parser_of_fields_refuses_malformed_fields():
     assert Field('"a\\"b";q=1;w=2, "c"').items() == [('a"b', {"q": 1, "w": 2}), ("c", {})]
     for bad in ['"a', '"a\\b"', '"é"', '"a";Q=1', '"a";q=1234567890123456', '"a",', '"a";q=1;q=2',
                 '"a" "b"', '"a";q=1.', 'a']:

@@ -65,7 +65,7 @@ def test_a_reply_does_not_leave_early_although_it_was_decided_late(tmp_path, rul
 
 
 @pytest.mark.skipif(not MODULE.exists() or not shutil.which("nginx"), reason="needs nginx and the module")
-def test_nor_does_a_request_go_on_early_in_nginx(gateway, tmp_path):
+def test_a_request_does_not_go_on_early_in_nginx(gateway, tmp_path):
     g = gateway(NATIVE.replace("user", "header.user"), start=False)
     g.start(env=slow_to_hear(sanitizer(tmp_path).get("LD_PRELOAD", "")))
     with contextlib.closing(g.connection()) as connection:

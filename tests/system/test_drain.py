@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Draining and giving back: who may, in batches and pipelines, and through each mode of Redis. What
+"""Draining and giving back: which callers may, in batches and pipelines, and through each mode of Redis. What
 every protocol answers is in tests/contract/drain.yaml."""
 
 import subprocess
@@ -25,7 +25,7 @@ def throttle(daemon, cost, token=None, **more):
     return daemon.http("POST", "/v1/throttle", {"key": "ann", "limit": LIMIT, "cost": cost, **more}, headers=headers)
 
 
-# --- who may give back --------------------------------------------------------------------
+# --- which callers may give back --------------------------------------------------------------------
 
 
 def test_to_give_back_over_http_needs_the_rights_of_a_reset(tmp_path):
@@ -47,12 +47,12 @@ def test_to_give_back_over_http_needs_the_rights_of_a_reset(tmp_path):
         assert d.http("POST", "/json", NEGATIVE, headers={"Authorization": "Bearer s3cret"}).status == 200
 
 
-def test_who_is_passed_on_by_a_proxy_may_not_give_back(tmp_path):
+def test_a_client_behind_a_proxy_may_not_give_back(tmp_path):
     with Daemon(tmp_path, RULES) as d:
         body = {"key": "ann", "limit": LIMIT, "cost": -3}
         answer = d.http("POST", "/v1/throttle", body, headers={"X-Forwarded-For": "192.0.2.9"})
         assert answer.status == 401 and "forwarded for somebody else" in answer.json["message"]
-        assert d.http("POST", "/v1/throttle", body).json["allowed"], "but who is local"
+        assert d.http("POST", "/v1/throttle", body).json["allowed"], "but a local client may"
 
 
 def test_to_give_back_over_resp_needs_the_rights_of_a_reset(tmp_path):
@@ -71,7 +71,7 @@ def test_to_give_back_over_resp_needs_the_rights_of_a_reset(tmp_path):
         assert say("RATION.CHECK", "user", "ann", "COST", -3)[b"remaining"] == 99
 
 
-def test_what_is_given_back_is_no_decision(tmp_path):
+def test_giving_back_is_not_counted_as_a_decision(tmp_path):
     with Daemon(tmp_path, RULES) as d:
         def decisions():
             return [line for line in d.admin("GET", "/metrics").text.splitlines()

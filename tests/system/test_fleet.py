@@ -42,7 +42,7 @@ def wait(what, true, patience=PATIENCE):
 
 
 class Node(Daemon):
-    """A rationd of the fleet, with a folder of its own."""
+    """A rationd of the fleet, with its own folder."""
 
     def __init__(self, folder, name, server, rules=RULES, options=(), state=False):
         folder = pathlib.Path(folder) / name
@@ -84,7 +84,7 @@ class Node(Daemon):
     def source(self):
         return self.admin("GET", "/v1/rules").json["source"]
 
-    def logged(self, event):
+    def count_logged(self, event):
         return sum(event in line for line in self.log)
 
 
@@ -103,7 +103,7 @@ def all_have(nodes, key, limit):
 
 def knows_when_it_is_ready(node, true):
     """Unless it says that it could not wait for Redis, on a very busy machine."""
-    if node.logged("redis.unreached"):
+    if node.count_logged("redis.unreached"):
         wait("known later", true)
     assert true()
 
@@ -152,7 +152,7 @@ def test_rules_hold_everywhere_until_they_are_deleted_and_files_hold_again(tmp_p
         assert nodes[2].admin("GET", "/v1/rules").json["text"] == OTHER_RULES
         # Files that are read again do not win over what was said for all.
         nodes[1].reload()
-        wait("reload", lambda: nodes[1].logged("rules.beaten"))
+        wait("reload", lambda: nodes[1].count_logged("rules.beaten"))
         answer = nodes[2].admin("POST", "/v1/rules/reload")
         assert answer.status == 200 and "stay in force" in answer.json["note"]
         assert all_have(nodes, "k1", 77)()
@@ -182,14 +182,14 @@ def test_rules_that_a_node_cannot_load_are_refused_there_and_the_former_stay(tmp
         version = int(client.hget("ration:{fleet}:head", "version")) + 1
         client.zadd("ration:{fleet}:items", {"rules": version})
         client.hset("ration:{fleet}:head", "version", version)
-        wait("refused", lambda: all(n.logged("rules.refused by=fleet") for n in nodes))
-        wait("told why", lambda: all(n.logged("nome") for n in nodes))
+        wait("refused", lambda: all(n.count_logged("rules.refused by=fleet") for n in nodes))
+        wait("told why", lambda: all(n.count_logged("nome") for n in nodes))
         assert all_have(nodes, "k1", 77)()
         nodes[1].admin("PUT", "/v1/rules", RULES.replace("10 per", "78 per"))
         wait("repaired", all_have(nodes, "k1", 78))
 
 
-def test_changes_of_different_things_at_once_are_all_kept(tmp_path):
+def test_concurrent_changes_of_different_entries_are_all_kept(tmp_path):
     with fleet(tmp_path) as (_, nodes):
         for i in range(10):
             for n, node in enumerate(nodes):
@@ -209,7 +209,7 @@ def test_a_change_while_redis_is_down_applies_here_and_everywhere_later(tmp_path
         nodes[0].set("k2", "100 per minute")
         wait("override", all_have(nodes, "k2", 100))
         server.stop()
-        wait("noticed", lambda: all(n.logged("fleet.apart") for n in nodes))
+        wait("noticed", lambda: all(n.count_logged("fleet.apart") for n in nodes))
         assert all_have(nodes, "k1", 100)() # what is known stays
         nodes[0].set("k1", "101 per minute")
         nodes[0].delete("k2")
@@ -263,9 +263,9 @@ def test_a_node_that_was_killed_knows_on_its_return_what_it_missed(tmp_path):
         server.stop()
         nodes[1].kill()
         nodes[1].start()
-        assert nodes[1].logged("redis.unreached")
+        assert nodes[1].count_logged("redis.unreached")
         assert [nodes[1].limit(k) for k in ("k1", "k2", "k3")] == [77, 200, 77]
-        # What it is told now survives a kill, and reaches the others at last.
+        # A change that it accepts now survives a kill, and reaches the others at last.
         nodes[1].delete("k2")
         nodes[1].set("k4", "300 per minute")
         nodes[1].kill()
@@ -360,7 +360,7 @@ def test_without_redis_each_node_admits_its_share(tmp_path):
     with fleet(tmp_path, 2) as (server, nodes):
         wait("counted", lambda: all(page(n)["ration_fleet_nodes"] == "2" for n in nodes))
         server.stop()
-        wait("noticed", lambda: all(n.logged("fleet.apart") for n in nodes))
+        wait("noticed", lambda: all(n.count_logged("fleet.apart") for n in nodes))
         for node in nodes: # ten in a minute, for two
             answers = [node.http("POST", "/v1/check", {"attributes": {"api_key": "k"}}).status
                        for _ in range(10)]
@@ -414,4 +414,4 @@ def test_the_documented_rights_are_enough(tmp_path):
             wait("override", all_have([two], "k1", 100))
             two.delete("k1")
             wait("deleted", all_have([one], "k1", 10))
-            assert not one.logged("fleet.apart") and not two.logged("fleet.apart")
+            assert not one.count_logged("fleet.apart") and not two.count_logged("fleet.apart")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tickets of nodes that share a Redis: nobody else can sign one, every node honours them,
+"""Tickets of nodes that share a Redis: only these nodes can sign one, every node honours them,
 and the keys that sign them survive what a Redis may go through."""
 
 import contextlib
@@ -65,7 +65,7 @@ def is_refused(refund, node, text):
 
 @pytest.mark.parametrize("refund", [http_refund, resp_refund], ids=["http", "resp"])
 @pytest.mark.parametrize("limit", LIMITS)
-def test_who_knows_the_source_cannot_sign_a_refund(tmp_path, limit, refund):
+def test_an_attacker_who_knows_the_source_cannot_sign_a_refund(tmp_path, limit, refund):
     with RedisServer(tmp_path) as server, fleet(tmp_path, server.url,
                                                 rules(LIMITS[limit])) as nodes:
         lease = reserve(nodes[0], 100)
@@ -79,7 +79,7 @@ def test_who_knows_the_source_cannot_sign_a_refund(tmp_path, limit, refund):
         assert admit(nodes[1]) >= 99, "a bucket keeps what it was paid meanwhile"
 
 
-def test_nor_can_who_also_knows_the_secret_or_what_is_in_redis(tmp_path):
+def test_an_attacker_who_also_knows_the_secret_or_the_data_in_redis_cannot_sign_one(tmp_path):
     """Of the two, one is not enough: the key of tickets is made of both."""
     with RedisServer(tmp_path) as server, fleet(tmp_path, server.url,
                                                 env=SECRET) as nodes:

@@ -2,7 +2,7 @@
 """Proxies that ask rationd about each request, as examples/forward-auth/ sets them up.
 
 Clients come from addresses of their own in 127.0.0.0/8; only 127.0.0.1, the proxy's,
-is trusted to say who the client is.
+is trusted to name the client.
 """
 
 import concurrent.futures
@@ -22,7 +22,7 @@ def site(kind, tmp_path):
         yield site
 
 
-def test_allowed_requests_reach_the_application_and_refused_ones_are_told_when_to_return(site):
+def test_allowed_requests_reach_the_application_and_refused_ones_learn_when_to_return(site):
     answers = [site.ask(path=f"/page?{n}") for n in range(23)]
     allowed = [a for a in answers if a.status == 200]
     refused = [a for a in answers if a.status == 429]
@@ -41,7 +41,7 @@ def test_allowed_requests_reach_the_application_and_refused_ones_are_told_when_t
             assert answer.headers["RateLimit"].startswith('"site";r=0;t=')
 
 
-def test_clients_are_told_apart_by_the_address_that_the_proxy_sees(site):
+def test_clients_are_distinguished_by_the_address_that_the_proxy_sees(site):
     assert [site.ask(client="127.0.0.2").status for _ in range(21)] == [200] * 20 + [429]
     assert site.ask(client="127.0.0.3").status == 200
     assert site.ask(client="127.0.0.2").status == 429
@@ -81,7 +81,7 @@ def test_clients_choose_how_a_refusal_is_written(site):
         assert answer.headers["Content-Type"] == "application/problem+json"
 
 
-def test_a_rule_for_one_path_and_method_is_met_by_these_alone(site):
+def test_a_rule_for_one_path_and_method_applies_to_no_other(site):
     assert [site.ask("POST", "/login", body="user=ada").status for _ in range(6)] == [200] * 5 + [429]
     answer = site.ask("POST", "/login?next=/", body="user=ada")
     assert answer.status == 429 and int(answer.headers["Retry-After"]) > 30
@@ -213,7 +213,7 @@ def test_a_peer_that_is_no_proxy_is_the_client_whatever_it_says(daemon):
     assert [ask(n, "127.0.0.1") for n in range(6)] == [200] * 6
 
 
-def test_nginx_is_told_the_real_status_beside_403(daemon):
+def test_nginx_gets_the_real_status_beside_403(daemon):
     headers = {"X-Original-URI": "/login", "X-Original-Method": "POST", "X-Forwarded-For": "192.0.2.9"}
     statuses = [daemon.http("GET", "/v1/auth?deny=403", headers=headers) for _ in range(6)]
     assert [a.status for a in statuses] == [200] * 5 + [403]

@@ -168,5 +168,5 @@ def test_no_request_makes_rationd_or_the_proxy_fail_open(kind, tmp_path):
         assert len(site.app.seen) == 5, {n: s for n, s in answers.items() if s == 200}
         assert site.proxy.process.poll() is None, "the proxy crashed"
         assert site.proxy.send(login(), "127.0.0.3") == 200
-        # Headers that rules do not use cost nobody an answer, up to what the proxies themselves take.
+        # Headers that rules do not use cost no client an answer, up to what the proxies themselves take.
         assert {answers[f"{count} headers"] for count in range(90, 93)} == {429}

@@ -134,7 +134,7 @@ def test_a_message_of_too_many_parts_is_resource_exhausted(client):
         grpc.StatusCode.RESOURCE_EXHAUSTED)
 
 
-def test_what_is_not_utf8_is_refused(client):
+def test_text_that_is_not_utf8_is_refused(client):
     request = b"\x0a\x04shop\x12\x0d\x0a\x0b\x0a\x04user\x12\x03a\xffb"
     code, text = status_of(client.raw, request)
     assert code == grpc.StatusCode.INVALID_ARGUMENT
@@ -160,7 +160,7 @@ def test_a_call_without_a_message_is_an_error(daemon):
     ({"content-type": "application/grpc-web"}, 415),
     ({":method": "GET"}, 405),
 ], ids=["json", "grpc-web", "GET"])
-def test_what_is_not_grpc_gets_an_http_status(daemon, headers, status):
+def test_a_request_that_is_not_grpc_gets_an_http_status(daemon, headers, status):
     extra = [f"-H{name}: {value}" for name, value in headers.items()]
     url = "http://" + daemon.addresses["grpc"] + http2.CALL[":path"]
     found = subprocess.run(["nghttp", "-v", "-n", url, "-H:method: POST",
@@ -169,7 +169,7 @@ def test_what_is_not_grpc_gets_an_http_status(daemon, headers, status):
     assert f":status: {status}" in found, found
 
 
-def test_http1_is_told_what_this_port_speaks(daemon):
+def test_an_http1_client_learns_what_this_port_speaks(daemon):
     answer = daemon.http("GET", "/", port="grpc")
     assert answer.status == 400
     assert "HTTP/2" in answer.text
@@ -234,7 +234,7 @@ def test_cancelled_calls_leave_the_connection_in_order(daemon, client):
 
 # --- health ------------------------------------------------------------------------
 
-def test_health_is_told(client):
+def test_health_is_reported(client):
     for service in ("", "envoy.service.ratelimit.v3.RateLimitService"):
         answer = client.check(rls.HealthCheckRequest(service=service), timeout=PATIENCE)
         assert answer.status == 1
@@ -248,7 +248,7 @@ def test_a_watch_of_an_unknown_service_says_so_and_stays(client):
     watch.cancel()
 
 
-def test_a_drain_is_told_to_watchers_and_answers_what_has_begun(tmp_path):
+def test_a_drain_is_reported_to_watchers_and_answers_calls_in_progress(tmp_path):
     with Daemon(tmp_path, RULES, GRPC) as daemon, rls.Client(daemon.addresses["grpc"]) as client:
         watch = client.watch(rls.HealthCheckRequest(), timeout=PATIENCE)
         assert next(watch).status == 1
@@ -482,7 +482,7 @@ def test_grpc_js_asks_one_by_one_and_a_thousand_at_a_time(daemon):
 
 
 @without_node
-def test_grpc_js_is_told_what_went_wrong(daemon):
+def test_grpc_js_receives_error_details(daemon):
     answers = ask_grpc_js(
         daemon, {"request": rls.request("", {"user": "js"}).SerializeToString()},
         {"request": b"", "method": "/a.b/c"}, {"request": b"x" * 70000},

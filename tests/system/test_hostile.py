@@ -88,7 +88,7 @@ def p99(daemon, key, limit, rounds=25):
     return times[len(times) * 99 // 100]
 
 
-def test_ten_thousand_idle_connections_cost_little_and_slow_nobody_down(daemon, tmp_path, capsys):
+def test_ten_thousand_idle_connections_cost_little_and_slow_no_client_down(daemon, tmp_path, capsys):
     """By turns with a daemon that has no crowd, since the machine may be busy at times."""
     count = min(10000, raise_descriptors() - 1000)
     assert count >= 4000, "the hard limit of file descriptors is too low for this test"
@@ -147,7 +147,7 @@ def test_slow_senders_are_cut_at_the_deadline_while_others_are_served(daemon):
             served += 1
             time.sleep(0.1)
     assert min(cut_at.values()) > 4.5
-    assert meanwhile > 0, "nobody is served before slow senders are cut"
+    assert meanwhile > 0, "no other client is served before slow senders are cut"
     for s, data in slow.items():
         expected = b"HTTP/1.1 408 " if data is head else b"-ERR Protocol error: a command took too long"
         assert last_words[s].startswith(expected), last_words[s]
@@ -180,7 +180,7 @@ def last_words(daemon, port, data):
     (bytes(range(256)) * 50, b"400"),
     (b"*1\r\n$4\r\nPING\r\n", b"400"),
 ], ids=["target", "header", "headers", "body", "chunks", "tls", "http2", "zeros", "garbage", "resp"])
-def test_what_is_no_request_gets_a_refusal_and_the_end(daemon, data, status):
+def test_a_malformed_request_is_refused_and_ends_the_connection(daemon, data, status):
     said = last_words(daemon, "http", data)
     assert said[:13] == b"HTTP/1.1 " + status + b" " or status == b"505" and said[:9] == b"HTTP/1.1 ", said
     assert said.count(b"HTTP/1.1 ") <= 1 + (status == b"505") and b'"error":' in said
@@ -193,7 +193,7 @@ def test_what_is_no_request_gets_a_refusal_and_the_end(daemon, data, status):
     b"x" * 100000, b"\x16\x03\x01\x02\x00" + bytes(20000), b"GET / HTTP/1.1\r\nHost: a\r\n\r\n",
     b"*1\r\n$4\r\nPING\r\n" + b"\xff" * 100 + b"\r\n*x\r\n",
 ], ids=["bulk", "words", "negative", "type", "length", "command", "inline", "tls", "http", "behind"])
-def test_what_is_no_command_gets_an_error(daemon, data):
+def test_a_malformed_command_gets_an_error(daemon, data):
     with daemon.socket("resp") as s:
         with contextlib.suppress(ConnectionError):
             s.sendall(data)
@@ -269,7 +269,7 @@ def test_a_half_closed_connection_still_gets_its_answers(daemon):
         assert s.recv(100) == b""
 
 
-def test_resets_in_the_middle_of_anything_harm_nobody(daemon):
+def test_resets_at_any_moment_harm_no_other_connection(daemon):
     pieces = [b"", HEALTH[:7], check(ip="192.0.2.7")[:-3], check(ip="192.0.2.7") * 200,
               command("PING")[:5], command("RATION.CHECK", "ip", "192.0.2.7") * 500]
     for n in range(300):
@@ -285,7 +285,7 @@ def test_resets_in_the_middle_of_anything_harm_nobody(daemon):
     ("resp", command("RATION.HELP")), ("resp", command("COMMAND")), ("resp", command("COMMAND", "DOCS")),
     ("http", post("/v1/check", {"checks": [{"attributes": {"ip": "192.0.2.7"}}] * 300})),
 ], ids=["http", "resp", "help", "command", "docs", "batch"])
-def test_peers_that_send_and_never_read_are_held_back(daemon, port, data):
+def test_peers_that_send_and_never_read_are_not_read_from(daemon, port, data):
     """Each sends as much as the daemon takes; it soon takes no more."""
     before = rss(daemon.process.pid)
     block = data * max(1, 65536 // len(data))
@@ -296,7 +296,7 @@ def test_peers_that_send_and_never_read_are_held_back(daemon, port, data):
             s.setblocking(False)
         taken, still = 0, 0
         until = time.monotonic() + PATIENCE
-        while still < 10 and time.monotonic() < until: # nobody was let in for a while
+        while still < 10 and time.monotonic() < until: # no peer was read for a while
             moved = 0
             for s in crowd:
                 with contextlib.suppress(BlockingIOError):
@@ -309,7 +309,7 @@ def test_peers_that_send_and_never_read_are_held_back(daemon, port, data):
         assert still == 10, f"{taken} bytes taken, and more would be"
         assert serves(daemon)
         assert grown < ROOM * 20 * MIB, f"{grown / MIB:.1f} MiB for {len(crowd)} peers"
-        with Resp(daemon.addresses[port]) as redis: # whoever reads gets every answer
+        with Resp(daemon.addresses[port]) as redis: # a peer that reads gets every answer
             sender = threading.Thread(target=lambda: (redis.socket.sendall(data * 500),
                                                       redis.socket.shutdown(socket.SHUT_WR)))
             sender.start()
@@ -371,7 +371,7 @@ def test_a_daemon_out_of_file_descriptors_recovers(tmp_path):
                 crowd[-1].sendall(HEALTH) # the quiet ones leave, so the last one gets in, too
                 assert crowd[-1].recv(1000).startswith(b"HTTP/1.1 200")
                 first.sendall(HEALTH)
-                assert first.recv(1000).startswith(b"HTTP/1.1 200") # who is busy stays
+                assert first.recv(1000).startswith(b"HTTP/1.1 200") # a busy one stays
         assert serves(daemon)
         assert sum("accept.paused" in line for line in daemon.log) < 500
 
@@ -436,7 +436,7 @@ def threads_of(daemon):
     return len(os.listdir(f"/proc/{daemon.process.pid}/task"))
 
 
-def test_held_replies_leave_one_by_one_and_never_earlier_than_promised(tmp_path):
+def test_delayed_replies_leave_one_by_one_and_never_earlier_than_promised(tmp_path):
     """20 a second: the n-th in the queue leaves n * 50 ms after the first, and not before it
     has been held as long as it says."""
     with Daemon(tmp_path, QUEUE.format(rate=20, queue=30)) as daemon:
@@ -461,7 +461,7 @@ def test_held_replies_leave_one_by_one_and_never_earlier_than_promised(tmp_path)
         assert max(answer["delay"] for _, _, answer in answers) > 0
 
 
-def test_a_reply_says_how_long_it_was_held_and_the_connection_is_not_read_meanwhile(tmp_path):
+def test_a_reply_says_how_long_it_was_delayed_and_the_connection_is_not_read_meanwhile(tmp_path):
     with Daemon(tmp_path, QUEUE.format(rate=1, queue=10)) as daemon:
         with daemon.socket() as s, s.makefile("rb") as file:
             s.sendall(check(user="ann") + check(user="ann") + HEALTH)
@@ -504,7 +504,7 @@ def test_only_the_tail_of_a_queue_gives_its_place_back(tmp_path):
         wait_for(lambda: remaining() >= before + 5, "the place", 8)
 
 
-def test_five_hundred_held_replies_need_no_thread_each(tmp_path):
+def test_five_hundred_delayed_replies_need_no_thread_each(tmp_path):
     with Daemon(tmp_path, QUEUE.format(rate=1000, queue=2000)) as daemon, contextlib.ExitStack() as stack:
         threads = threads_of(daemon)
         crowd = [stack.enter_context(daemon.socket()) for _ in range(500)]
@@ -524,7 +524,7 @@ def test_five_hundred_held_replies_need_no_thread_each(tmp_path):
         assert served > 100
 
 
-def test_a_stop_waits_for_held_replies(tmp_path):
+def test_a_stop_waits_for_delayed_replies(tmp_path):
     daemon = Daemon(tmp_path, QUEUE.format(rate=1, queue=10))
     with contextlib.ExitStack() as stack:
         crowd = [stack.enter_context(daemon.socket()) for _ in range(4)]

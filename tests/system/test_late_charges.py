@@ -45,7 +45,7 @@ class Clients:
     """Ask both nodes until enough was decided, and nearly all admitted."""
 
     def __init__(self, nodes):
-        self.nodes, self.told = nodes, []
+        self.nodes, self.decisions = nodes, []
 
     def run(self):
         threads = [threading.Thread(target=self.ask, args=(i % 2,)) for i in range(CLIENTS)]
@@ -56,13 +56,13 @@ class Clients:
 
     def ask(self, index):
         with self.nodes[index].resp() as resp:
-            while len(self.told) < DECISIONS or self.admitted() < LIMIT * 9 // 10:
+            while len(self.decisions) < DECISIONS or self.admitted() < LIMIT * 9 // 10:
                 for _ in range(DEPTH):
                     resp.send("RATION.CHECK", "user", "ann")
-                self.told += [resp_allowed(resp.read()) for _ in range(DEPTH)]
+                self.decisions += [resp_allowed(resp.read()) for _ in range(DEPTH)]
 
     def admitted(self):
-        return sum(list(self.told))
+        return sum(list(self.decisions))
 
 
 def total(nodes, name):
@@ -108,7 +108,7 @@ def drive(folder, rules):
             admitted = clients.admitted() + admit_rest(nodes[0])
             lost = total(nodes, "ration_store_connects_total") - connects + \
                 total(nodes, "ration_store_burnt_total")
-            print(f"{len(clients.told)} decisions, {late} late, {returned} given back, {admitted} admitted")
+            print(f"{len(clients.decisions)} decisions, {late} late, {returned} given back, {admitted} admitted")
             assert admitted <= LIMIT + 1
             if lost == 0:
                 assert returned > 0
@@ -122,7 +122,7 @@ def limit(name, algorithm, period="7 days"):
 
 @pytest.mark.parametrize("algorithm, period", [
     ("fixed-window", "7 days"), ("sliding-log", "7 days"), ("sliding-window", "12h")])  # Redis counts no longer one
-def test_all_that_a_limit_allows_is_admitted_and_no_more(tmp_path, algorithm, period):
+def test_exactly_what_a_limit_allows_is_admitted(tmp_path, algorithm, period):
     assert drive(tmp_path, "limits:\n" + limit("one", algorithm, period)) == LIMIT
 
 

@@ -168,22 +168,22 @@ def test_leases_never_add_up_to_more_than_the_limit(runner, script):
 
 
 @pytest.mark.parametrize("script", LIMITS)
-def test_nor_do_they_when_the_store_has_lost_the_key(runner, script):
+def test_leases_keep_the_limit_when_the_store_has_lost_the_key(runner, script):
     hold_to_the_limit(runner, script, GRANTS_OF_LOSERS, LOSSY)
 
 
 @pytest.mark.parametrize("script", LIMITS)
-def test_nor_do_they_when_no_node_notices_that_it_has(runner, script):
+def test_leases_keep_the_limit_when_no_node_notices_a_lost_key(runner, script):
     hold_to_the_limit(runner, script, GRANTS_OF_LOSERS, UNNOTICED)
 
 
 @pytest.mark.parametrize("script", LIMITS)
-def test_nor_do_they_when_units_of_killed_holders_are_returned(runner, script):
+def test_leases_keep_the_limit_when_units_of_killed_holders_are_returned(runner, script):
     assert hold_to_the_limit(runner, script, GRANTS_OF_KILLED, KILLED) > 0
 
 
 @pytest.mark.parametrize("script", LIMITS)
-def test_nor_do_they_when_units_are_returned_to_a_store_that_has_lost_the_key(runner, script):
+def test_leases_keep_the_limit_when_units_are_returned_to_a_store_that_has_lost_the_key(runner, script):
     hold_to_the_limit(runner, script, GRANTS_OF_KILLED, {**KILLED, **UNNOTICED})
 
 
@@ -267,7 +267,7 @@ def test_a_planted_fault_is_found(runner, fault):
 
 
 class ScriptClient:
-    """Asks one script about one key of its own."""
+    """Asks one script about its own key."""
 
     def __init__(self, runner, limit):
         self.runner, self.limit, self.now = runner, limit, next(STARTS)
@@ -360,7 +360,7 @@ def test_also_the_grant_of_a_reply_it_did_not_live_to_see(lived):
     assert killed(client, 1, 25, 30, ends) == [35, 85]
 
 
-def test_and_its_units_if_that_call_never_arrived(lived):
+def test_units_of_a_call_that_never_arrived_come_back(lived):
     client, ends = lived
     assert killed(client, 1, 25, 30, ends, call=client.calls + 1) == [25, 85]
 
@@ -391,7 +391,7 @@ def test_unspent_units_come_back_after_the_end_of_the_lease(ended):
     assert killed(client, 1, 25, 40, ends) == [25, 85]
 
 
-def test_but_not_to_a_server_that_was_flushed_since(ended):
+def test_units_are_not_returned_to_a_server_that_was_flushed_since(ended):
     client, ends = ended
     client.connection.send(b"DEL", client.key, client.key + b":history")
     client.run(TAKE, 50)

@@ -30,7 +30,7 @@ TRIES = 3  # a machine that stalls for longer than a lease is not well
 
 
 def take(resp, path, user, count):
-    """How many of so many requests are admitted, 16 at a time."""
+    """How many of the requests are admitted, 16 at a time."""
     admitted = 0
     while count > 0:
         n = min(16, count)

@@ -35,7 +35,7 @@ class LeasedNodes:
     def admitted(self, load, node):
         """Of each key, in the end."""
         keys = [(self.path, user) for user in self.users]
-        admitted = {key: sum(t.allowed for t in load.told if t.user == key[1]) for key in keys}
+        admitted = {key: sum(t.allowed for t in load.decisions if t.user == key[1]) for key in keys}
         with self.nodes[node].resp() as resp:
             exhaust(resp, keys, admitted)
         return list(admitted.values())
@@ -116,6 +116,6 @@ def test_a_file_that_is_not_a_lease_file_is_left_alone(tmp_path):
         nodes = Nodes(tmp_path, RULES, [server.url], [*PATIENT, *STATE])
         (tmp_path / "kept" / "ration.state.leases").rename(tmp_path / "node0" / "ration.state.leases")
         with nodes:
-            assert nodes.logged("leases.unrecorded") > 0
-            assert nodes.logged("left alone") > 0
+            assert nodes.count_logged("leases.unrecorded") > 0
+            assert nodes.count_logged("left alone") > 0
     assert (tmp_path / "node0" / "ration.state.leases").read_bytes() == b"somebody's" * 100_000

@@ -11,8 +11,8 @@ from daemon import wait_for
 from nodes import Nodes
 from redis_cluster import RedisCluster
 from redis_server import RedisServer
-from test_leased_store import (  # noqa: F401 (two of them are fixtures)
-    PATIENT, Node, admissions, excess, freeze, log_excess, no_node_is_left, server, wait_for, wake, window_excess)
+from test_leased_store import (  # noqa: F401 (a fixture)
+    PATIENT, Node, admissions, excess, freeze, log_excess, no_node_is_left, wake, window_excess)
 
 
 def restart_under_load(server, tmp_path, limit, algorithm):
@@ -106,7 +106,7 @@ def test_a_node_that_starts_after_a_flush_admits_no_more(server, tmp_path):
     assert excess(start_behind_a_loss(server, tmp_path, server.client().flushall), 1200, 400) <= 1
 
 
-def test_nor_does_one_that_starts_after_a_restart_from_an_old_file(tmp_path):
+def test_a_node_that_starts_after_a_restart_from_an_old_file_does_not_mint(tmp_path):
     """Redis comes back with what it had saved before the key was."""
     with RedisServer(tmp_path) as server:
         Node(server.path, tmp_path / "other", "100 per second", key=8, count=50).result()

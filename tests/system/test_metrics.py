@@ -114,7 +114,7 @@ def test_decisions_are_counted_in_all_and_by_rule(daemon):
     assert m("ration_rule_decisions_total", rule="soft", decision="allowed") == 0
 
 
-def test_what_unlimited_admits_is_counted_by_its_rule(tmp_path):
+def test_admissions_of_an_unlimited_rule_are_counted(tmp_path):
     rules = """
 limits:
   - {name: open, when: {path: /open}, key: user, limit: unlimited}
@@ -143,7 +143,7 @@ limits:
         assert d.admin("GET", "/v1/status").json["decisions"]["allowed"] == 18 # as ration top tells it
 
 
-def test_what_is_remarkable_is_counted_once_more(daemon):
+def test_unusual_decisions_have_counters_of_their_kind(daemon):
     for _ in range(6):
         assert check(daemon, "/soft").status == 200
     for _ in range(3):
@@ -165,7 +165,7 @@ def test_what_is_remarkable_is_counted_once_more(daemon):
     assert m("ration_held_replies_total") == ("held" in held) == 1
 
 
-def test_outcomes_that_are_charged_are_counted_however_they_are_told(daemon):
+def test_charged_outcomes_are_counted_over_every_protocol(daemon):
     for status in (200, 401, 401):
         charge = check(daemon, "/login").json["charge"]
         daemon.http("POST", "/v1/charge", {"charge": charge, "status": status})
@@ -242,7 +242,7 @@ def test_changes_by_operators_are_counted(daemon):
     assert m("ration_rules_last_reload_successful") == 1
 
 
-def test_the_process_is_told(daemon):
+def test_metrics_of_the_process_are_reported(daemon):
     m = page(daemon)
     assert m("ration_build_info", version=daemon.admin("GET", "/v1/status").json["version"]) == 1
     assert m("ration_workers") == 2 and m("process_open_fds") > 5
@@ -282,7 +282,7 @@ def ask_envoy(d, **entries):
     return d.http("POST", "/json", {"domain": "shop", "descriptors": [{"entries": pairs}]}).status
 
 
-def test_values_of_descriptors_are_told_where_a_file_says_so(tmp_path):
+def test_values_of_descriptors_are_counted_where_a_file_says_so(tmp_path):
     with Daemon(tmp_path, DETAILED) as d:
         for _ in range(3):
             ask_envoy(d, user="ann")

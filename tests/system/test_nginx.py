@@ -23,7 +23,7 @@ pytestmark = pytest.mark.skipif(not MODULE.exists() or not shutil.which("nginx")
 
 # --- configuration ---------------------------------------------------------------------
 
-def test_a_mistake_in_the_rules_is_told_with_its_place_and_that_of_the_directive(gateway):
+def test_a_mistake_in_the_rules_is_reported_with_its_place_and_that_of_the_directive(gateway):
     g = gateway("limits:\n  - name: api\n    key: ip\n    limit: 3 per minit\n", start=False)
     code, text = g.test()
     line = (g.folder / "nginx.conf").read_text().splitlines().index(
@@ -33,7 +33,7 @@ def test_a_mistake_in_the_rules_is_told_with_its_place_and_that_of_the_directive
                      rf'{re.escape(str(g.folder))}/nginx\.conf:{line}\n', text)
 
 
-def test_all_mistakes_in_the_rules_are_told_at_once(gateway):
+def test_all_mistakes_in_the_rules_are_reported_at_once(gateway):
     g = gateway("limits:\n  - {name: a, key: ip, limit: 3 per minit}\n"
                 "  - {name: b, kee: ip, limit: 1 per day}\n", start=False)
     text = g.test()[1]
@@ -53,12 +53,12 @@ def test_all_mistakes_in_the_rules_are_told_at_once(gateway):
     ({"http": "ration_attribute user;"}, "invalid number of arguments"),
     ({"http": "ration_rules other.yaml;"}, "is duplicate: name all files in one"),
 ])
-def test_a_mistake_in_a_directive_is_told(gateway, settings, message):
+def test_a_mistake_in_a_directive_is_reported(gateway, settings, message):
     code, text = gateway(start=False, **settings).test()
     assert code != 0 and message in text and "nginx.conf:" in text
 
 
-def test_an_unknown_variable_is_told(gateway):
+def test_an_unknown_variable_is_reported(gateway):
     code, text = gateway(start=False, http="ration_attribute user $nobody_knows;").test()
     assert code != 0 and 'unknown "nobody_knows" variable' in text
 
@@ -98,7 +98,7 @@ def test_the_zone_is_by_default_in_shared_memory_under_the_name_of_the_configura
         state.unlink(missing_ok=True)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can start workers as somebody else")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can start workers as another user")
 def test_a_state_that_root_makes_belongs_to_the_workers(gateway, tmp_path):
     state = pathlib.Path("/dev/shm") / f"ration-test-{os.getpid()}-{tmp_path.name}"
     try:
@@ -469,7 +469,7 @@ def test_a_reload_with_bad_rules_keeps_the_old_ones(gateway):
     assert g.statuses(4) == [200] * 3 + [429]
 
 
-def test_another_size_waits_until_nobody_uses_the_zone(gateway):
+def test_another_size_waits_until_the_zone_is_unused(gateway):
     g = gateway()
     with socket.create_connection(("127.0.0.1", g.port), 30) as s:
         s.sendall(b"GET / HTTP/1.1\r\n") # the old worker waits for the rest
@@ -515,7 +515,7 @@ def test_the_example_does_what_its_rules_say(gateway, upstream, tmp_path):
     assert logins == [200] * 5 + [429]
     assert g.statuses(11, "/api/items") == [200] * 10 + [429]
     invented = [g.ask("/api/items", x_api_key=f"key-{i}")[0] for i in range(200)]
-    assert invented == [429] * 200, "a key that nobody gave out is counted by address"
+    assert invented == [429] * 200, "an unknown key is counted by address"
     assert g.statuses(30, "/api/items", x_api_key="pro-example") == [200] * 30
     assert g.statuses(30, "/health") == [200] * 30
     assert g.statuses(12, "/api/beta/x") == [200] * 12

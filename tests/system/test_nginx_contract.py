@@ -19,7 +19,7 @@ waiting; when the clock has been moved far enough it must have its answer, and b
     an attribute that    nginx always knows address, method, path, host and scheme
       is absent
     odd names, values    are no headers
-    mistakes             nobody writes JSON to a gateway
+    mistakes             a gateway reads no JSON
     drain, a negative    a request of a client charges its rules and nothing else
       cost
 
@@ -124,7 +124,7 @@ def why_not(rules, scenario):
 # --- the application -----------------------------------------------------------------------
 
 class Application:
-    """Keeps each request until it is told the status to answer with."""
+    """Keeps each request until the test gives the status to answer with."""
 
     def __init__(self):
         self.kept = {}
@@ -204,7 +204,7 @@ class Request:
     """One that has its answer, or is kept by the application, or waits in nginx."""
 
     def __init__(self, play, asked, keep):
-        self.play, self.told, self.delay_ms = play, None, None
+        self.play, self.result, self.delay_ms = play, None, None
         self.path = f"/keep/{next(play.numbers)}" if keep else NOWHERE
         self.connection = play.gateway.connection()
         self.connection.request("GET", self.path, headers={
@@ -218,18 +218,18 @@ class Request:
             self.delay_ms = self.play.delays()[-1]
             self.due = self.play.clock.boot_ns + self.delay_ms * 10**6
             self.play.waiting.append(self)
-        return self.told or self.delay_ms is not None or self.path in self.play.application.kept
+        return self.result or self.delay_ms is not None or self.path in self.play.application.kept
 
     def answered(self, patience=0):
         return bool(select.select([self.connection.sock], [], [], patience)[0])
 
     def answer(self):
         response = self.connection.getresponse()
-        self.told = told_by(response.status, response.headers, response.read())
+        self.result = told_by(response.status, response.headers, response.read())
         self.connection.close()
 
     def is_allowed(self):
-        return self.told is None or self.told[2]["allowed"]
+        return self.result is None or self.result[2]["allowed"]
 
 
 class Play:
@@ -256,19 +256,19 @@ class Play:
         self.made += made
         if "allowed_of" in step.get("expect", {}):
             assert sum(r.is_allowed() for r in made) == step["expect"]["allowed_of"], step
-        if made[-1].told:
-            expect(step, *made[-1].told)
+        if made[-1].result:
+            expect(step, *made[-1].result)
         elif made[-1].delay_ms is not None:
             expect_delay(step, made[-1].delay_ms)
         else:
             self.named[step.get("as")] = step, made[-1]
 
     def end(self, name, status):
-        """The application answers: what was decided then is told now."""
+        """The application answers, and the outcome is charged."""
         step, request = self.named.pop(name)
         self.application.kept[request.path].put(status)
         request.answer()
-        expect({**step, "http": {}}, *request.told)
+        expect({**step, "http": {}}, *request.result)
         self.gateway.ask("/free")  # when the only worker serves this, it is done with that
         if self.daemon:
             with self.daemon.resp() as redis:
@@ -277,7 +277,7 @@ class Play:
     def advance(self, step):
         self.clock.advance(step.get("advance", 0))
         self.clock.set_wall(step.get("wall", 0))
-        for request in [r for r in self.waiting if not r.told]:
+        for request in [r for r in self.waiting if not r.result]:
             if request.due > self.clock.boot_ns:
                 assert not request.answered(), "a request that waits goes on early"
             elif request.delay_ms <= SOON * 1000:

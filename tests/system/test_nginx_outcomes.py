@@ -86,7 +86,7 @@ def test_a_client_that_goes_away_is_status_499(gateway, upstream):
     assert g.ask()[0] == 429
 
 
-def test_who_leaves_while_the_page_for_a_failure_is_made_has_failed(gateway, upstream):
+def test_a_client_that_leaves_while_its_error_page_is_made_has_failed(gateway, upstream):
     g = gateway(FAILURES % "", server=proxied(upstream, "proxy_intercept_errors on; error_page 401 /hold;"))
     with socket.create_connection(("127.0.0.1", g.port), 30) as s:
         s.sendall(b"GET /status/401 HTTP/1.1\r\nhost: x\r\n\r\n")
@@ -147,7 +147,7 @@ def statuses_of(sockets):
 
 
 def login(upstream):
-    """A server in front of a login that always fails, when it is told to."""
+    """A server in front of a login that always fails, from the moment a test says so."""
     return ("ration on; ration_attribute account $arg_account; location = /login { "
             f"proxy_pass http://127.0.0.1:{upstream.port}/hold/401; }}")
 
@@ -198,7 +198,7 @@ def test_a_crowd_of_guessers_fails_no_more_often_than_the_documentation_says(dec
     assert 5 <= upstream.count("/hold") <= 6
 
 
-def test_in_shadow_mode_outcomes_are_charged_and_nobody_is_refused(gateway, upstream):
+def test_in_shadow_mode_outcomes_are_charged_and_no_request_is_refused(gateway, upstream):
     g = gateway(FAILURES % "", server=proxied(upstream).replace("ration on", "ration shadow"))
     assert g.statuses(6, "/status/401") == [401] * 6
     wait_for(lambda: g.ask("/status/200")[0] == 200 and "verdict=shadow" in g.log(), "it would refuse")

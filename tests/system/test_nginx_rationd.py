@@ -38,7 +38,7 @@ pytestmark = pytest.mark.skipif(not MODULE.exists() or not shutil.which("nginx")
     ("off timeout=1s", '"ration_server" directive is off and has a parameter'),
     ("127.0.0.1; ration_server 127.0.0.1", '"ration_server" directive is duplicate'),
 ])
-def test_a_mistake_in_the_directive_is_told(asking, asked, message):
+def test_a_mistake_in_the_directive_is_reported(asking, asked, message):
     code, text = asking("", start=False, http=f"ration_server {asked};").test()
     assert code != 0 and message in text and "nginx.conf:" in text
 
@@ -68,7 +68,7 @@ def test_rationd_decides_over_a_unix_socket_and_over_tcp(asking, rationd, resp):
     g.wait_for_log("429 / verdict=refused rule=api source=rationd", "source")
 
 
-def test_locations_may_ask_others_or_nobody(asking, rationd):
+def test_locations_may_ask_another_rationd_or_none(asking, rationd):
     g = asking("", server=f"""
         ration on; ration_server {rationd().address} {PATIENT};
         location / {{ empty_gif; }}
@@ -119,7 +119,7 @@ def test_the_location_has_its_say_about_refusals(asking, rationd):
     assert json.loads(body)["status"] == 503
 
 
-def test_an_error_page_is_preferred_and_asks_nobody(asking, rationd):
+def test_an_error_page_is_preferred_and_needs_no_decision(asking, rationd):
     g = answers(asking(rationd().address,
                         server="ration on; error_page 429 /busy; location / { empty_gif; } "
                                "location = /busy { internal; return 200 later; }"))
@@ -176,7 +176,7 @@ def test_more_headers_than_rationd_takes_hide_no_key(asking, rationd):
 
 # --- delays --------------------------------------------------------------------------------
 
-def test_a_request_that_waits_for_its_turn_keeps_nobody_from_asking(asking, rationd):
+def test_a_request_that_waits_for_its_turn_blocks_no_other_request(asking, rationd):
     d = rationd("limits:\n  - {name: line, key: ip, limit: 1 per 7 days queue 3, when: {path: /line},"
                 " wait: hold}\n")
     g = answers(asking(d.address))
@@ -190,7 +190,7 @@ def test_a_request_that_waits_for_its_turn_keeps_nobody_from_asking(asking, rati
     g.wait_for_log("499 /line", "source", 3)
 
 
-def test_who_leaves_before_it_is_told_to_queue_makes_room(asking, rationd):
+def test_a_client_that_leaves_before_the_decision_makes_room(asking, rationd):
     d = rationd("limits:\n  - {name: line, key: ip, limit: 1 per 7 days queue 1}\n", resp="127.0.0.1:0")
     g = answers(asking(d.address))
     assert g.ask()[0] == 200
@@ -225,7 +225,7 @@ def left(redis, path="/"):
     return reply[reply.index(b"remaining") + 1]
 
 
-def test_who_leaves_a_queue_while_rationd_restarts_makes_room_afterwards(asking, rationd, tmp_path):
+def test_a_client_that_leaves_a_queue_while_rationd_restarts_makes_room_afterwards(asking, rationd, tmp_path):
     d = rationd("limits:\n  - {name: line, key: ip, limit: 1 per 7 days queue 1}\n",
                 state=tmp_path / "rationd-state")
     g = answers(asking(d.address))
@@ -242,7 +242,7 @@ def test_who_leaves_a_queue_while_rationd_restarts_makes_room_afterwards(asking,
     assert "refused by" not in g.log("error")
 
 
-def test_who_leaves_a_queue_that_nodes_share_makes_room(asking, rationd, tmp_path):
+def test_a_client_that_leaves_a_shared_queue_makes_room(asking, rationd, tmp_path):
     with RedisServer(tmp_path) as server:
         d = rationd("limits:\n  - {name: line, key: ip, limit: 1 per 7 days queue 1}\n",
                     options=["--redis", server.url, "--redis-deadline", "10s"])
@@ -287,7 +287,7 @@ def test_a_place_that_ends_while_rationd_restarts_is_released_afterwards(asking,
         wait_for(lambda: left(redis, "/hold") == 2, "its place is free")
 
 
-def test_what_is_charged_by_outcome_is_charged_in_rationd(asking, rationd):
+def test_outcomes_are_charged_in_rationd(asking, rationd):
     d = rationd("limits:\n  - {name: failures, key: ip, limit: 2 per 7 days, charge_on: status 404}\n")
     g = answers(asking(d.address, server="ration on; root /nonexistent; location / { empty_gif; } "
                         "location /lost { try_files $uri =404; }"))

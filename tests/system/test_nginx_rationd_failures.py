@@ -101,7 +101,7 @@ def test_a_rationd_that_is_frozen_costs_a_few_requests_their_patience_and_then_n
     g.wait_for_log("200 /back verdict=allowed rule=api source=rationd", "source")
 
 
-def test_a_late_answer_is_nobody_elses(asking, rationd):
+def test_a_late_answer_is_given_to_no_other_request(asking, rationd):
     rules = "".join(f"  - {{name: rule-{i}, key: ip, limit: 9 per 7 days, when: {{path: /{i}}}}}\n"
                     for i in range(4))
     d = rationd("limits:\n" + rules)
@@ -109,7 +109,7 @@ def test_a_late_answer_is_nobody_elses(asking, rationd):
         location / {{ empty_gif; }}
         location /3 {{ ration_server {d.address} {PATIENT}; empty_gif; }}"""))
     d.freeze()
-    assert [g.ask(f"/{i}")[0] for i in range(3)] == [200] * 3  # nobody has decided
+    assert [g.ask(f"/{i}")[0] for i in range(3)] == [200] * 3  # without a decision
     with begin(g, "/3") as patient:
         time.sleep(0.05)
         d.thaw()
@@ -137,7 +137,7 @@ def test_a_reply_without_an_end_is_waited_for_in_vain(asking, fake):
     assert "source=rationd" not in g.log("source")
 
 
-def test_who_greets_wrongly_is_not_asked(asking, fake):
+def test_a_server_that_greets_wrongly_is_not_asked(asking, fake):
     server = fake(lambda _: b"-ERR who are you\r\n", pings=False)
     g = asking(server.address)
     g.wait_for_log("sent what is not a reply", "error")
@@ -145,7 +145,7 @@ def test_who_greets_wrongly_is_not_asked(asking, fake):
     assert not any(b"RATION" in seen for seen in server.seen[1:])
 
 
-def test_an_error_of_rationds_is_told_once_and_leaves_it_to_the_rules(asking, fake):
+def test_an_error_of_rationd_is_logged_once_and_the_rules_decide(asking, fake):
     server = fake(lambda data: b"-STORE no answer of Redis\r\n" * data.count(b"RATION.CHECK"))
     g = answers(asking(server.address))
     assert g.statuses(3) == [200, 200, 429]
@@ -336,7 +336,7 @@ def test_rationd_restarts_under_load_and_every_request_is_answered(asking, ratio
     assert "source=rationd" in g.log("source")
 
 
-def test_a_frozen_rationd_under_load_delays_and_loses_nobody(asking, rationd):
+def test_a_frozen_rationd_under_load_delays_and_loses_no_request(asking, rationd):
     d = rationd("limits:\n  - {name: api, key: ip, limit: 100000 per 7 days}\n")
     g = answers(asking(d.address, "limits: []\n", workers=2, parameters="timeout=20ms"))
     with LoopingClients(g) as clients:

@@ -46,14 +46,14 @@ def test_the_password_is_shown_before_anything_else_and_never_logged(asking, rat
     assert SECRET not in g.log("error") + g.log("source") + "".join(d.log)
 
 
-def test_what_a_server_hears_first_is_the_password(asking, fake, tmp_path):
+def test_the_password_is_sent_first(asking, fake, tmp_path):
     server = fake(lambda data: b"+OK\r\n+PONG\r\n" if b"AUTH" in data else b"-ERR later\r\n", pings=False)
     answers(asking(server.address, parameters=password(tmp_path, "a b\r\n")))
     assert server.seen[0].startswith(b"*2\r\n$4\r\nAUTH\r\n$3\r\na b\r\n*1\r\n$4\r\nPING\r\n")
 
 
 @pytest.mark.parametrize("token", ["another", None])
-def test_a_password_that_is_refused_is_told_once_and_leaves_it_to_the_rules(asking, rationd, tmp_path,
+def test_a_refused_password_is_logged_once_and_the_rules_decide(asking, rationd, tmp_path,
                                                                            token):
     d = rationd(env={"RATION_ADMIN_TOKEN": token} if token else None)
     g = asking(d.address, parameters=f"{PATIENT} {password(tmp_path)}", log_level="error")
@@ -76,7 +76,7 @@ def test_a_server_that_repeats_the_password_does_not_bring_it_into_the_log(askin
     assert SECRET not in g.log("error")
 
 
-def test_a_server_that_wants_a_password_is_told_apart(asking, fake):
+def test_a_server_that_wants_a_password_has_its_own_message(asking, fake):
     g = asking(fake(lambda _: b"-NOAUTH who are you\r\n", pings=False).address)
     g.wait_for_log("wants a password; name its file with password_file=; until", "error")
     by_ourselves(g)
@@ -100,7 +100,7 @@ def test_a_new_password_is_read_at_a_reload(asking, rationd, tmp_path):
     ("x" * 4097, "has more than 4096 bytes"),
     (None, "cannot be read (2: No such file or directory)"),
 ])
-def test_a_file_without_a_password_is_told_with_its_place(asking, tmp_path, text, why):
+def test_an_error_about_a_file_without_a_password_names_its_place(asking, tmp_path, text, why):
     if text is not None:
         password(tmp_path, text)
     code, said = asking("127.0.0.1", parameters="password_file=password", start=False).test()
@@ -108,7 +108,7 @@ def test_a_file_without_a_password_is_told_with_its_place(asking, tmp_path, text
     assert "nginx.conf:" in said
 
 
-def test_what_cannot_be_read_is_told(asking, tmp_path):
+def test_a_file_that_cannot_be_read_is_reported(asking, tmp_path):
     code, said = asking("127.0.0.1", parameters=f"password_file={tmp_path}", start=False).test()
     assert code != 0 and "cannot be read (21: Is a directory)" in said
     os.mkfifo(tmp_path / "fifo")
@@ -116,7 +116,7 @@ def test_what_cannot_be_read_is_told(asking, tmp_path):
     assert code != 0 and "is empty" in said
 
 
-def test_a_password_that_everybody_can_read_is_worth_a_warning(asking, tmp_path):
+def test_a_world_readable_password_draws_a_warning(asking, tmp_path):
     code, said = asking("127.0.0.1", parameters=password(tmp_path, mode=0o644), start=False).test()
     assert code == 0 and "can be read by every user of this machine" in said and SECRET not in said
     assert "warn" not in asking("127.0.0.1", parameters=password(tmp_path), start=False).test()[1]
@@ -177,7 +177,7 @@ def shows(authority, name="nginx"):
      'invalid parameter "ssl_name=b"'),
     ("tls://127.0.0.1 ssl_verify=off", 'invalid parameter "ssl_verify=off"'),
 ])
-def test_a_mistake_about_tls_is_told(asking, authority, asked, message):
+def test_a_mistake_about_tls_is_reported(asking, authority, asked, message):
     asked = asked.replace("AUTHORITY", str(authority.file))
     code, text = asking("", start=False, http=f"ration_server {asked};").test()
     assert code != 0 and message in text and "nginx.conf:" in text
@@ -226,7 +226,7 @@ def test_rationd_decides_over_tls(asking, secured, authority, host):
 
 
 @tls
-def test_a_name_of_its_own_is_looked_for_in_the_certificate(asking, secured, authority):
+def test_a_name_given_for_the_certificate_is_looked_for(asking, secured, authority):
     g = answers(asking(f"tls://{secured().address}", parameters=trust(authority, "ssl_name=localhost")))
     assert g.statuses(6) == [200] * 5 + [429]
 
@@ -258,7 +258,7 @@ def test_a_certificate_of_another_authority_is_not_trusted(asking, secured, auth
 
 
 @tls
-def test_nothing_is_said_to_a_server_that_is_not_trusted(asking, authority, stranger, tmp_path):
+def test_neither_password_nor_header_is_sent_to_an_untrusted_server(asking, authority, stranger, tmp_path):
     """Neither the password nor a header of a client."""
     heard, connections = [], []
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -295,7 +295,7 @@ def test_a_server_with_tls_is_not_asked_without(asking, secured):
 
 
 @tls
-def test_a_server_that_is_not_there_is_told_as_without_tls(asking, authority):
+def test_a_server_that_is_not_there_is_reported_as_without_tls(asking, authority):
     g = asking(f"tls://127.0.0.1:{free_port()}", parameters=trust(authority))
     g.wait_for_log("cannot be reached; until it answers again", "error")
     assert "(111: " in g.log("error")

@@ -87,7 +87,7 @@ def test_a_client_can_be_reset(pair):
     assert g.ask()[0] == 200
 
 
-def test_an_outcome_that_the_daemon_is_told_counts_in_nginx(pair):
+def test_an_outcome_reported_to_the_daemon_counts_in_nginx(pair):
     g, daemon = pair
     for status in (401, 401, 200):
         check = {"attributes": {"ip": "127.0.0.1", "path": "/status/x"}, "cost": 1}

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(not MODULE.exists() or not shutil.which("nginx")
 # --- delays ------------------------------------------------------------------------------
 
 def test_a_queue_lets_requests_through_in_their_turn_and_never_early(decided, upstream):
-    """Eight at once, each of which waits as long as it is told, and never less."""
+    """Eight at once; each waits as long as its decision says, and never less."""
     g = decided("limits:\n  - {name: line, key: ip, limit: 20 per second queue 10, wait: hold}\n",
                 server=proxied(upstream), workers=2)
     sent = {}
@@ -68,7 +68,7 @@ def test_a_queue_that_is_full_refuses(decided):
         assert g.ask()[0] == 429
 
 
-def test_who_leaves_the_end_of_a_queue_makes_room(decided):
+def test_a_client_that_leaves_the_end_of_a_queue_makes_room(decided):
     g = decided("limits:\n  - {name: line, key: ip, limit: 1 per 7 days queue 1}\n")
     g.ask()
     for turn in range(1, 4):
@@ -87,7 +87,7 @@ def leave(g, path, count=1):
         g.wait_for_log(f"499 {path}", count=gone + turn)
 
 
-def test_who_leaves_from_the_middle_of_a_queue_burns_the_place(decided):
+def test_a_client_that_leaves_the_middle_of_a_queue_burns_its_place(decided):
     g = decided("limits:\n  - {name: line, key: ip, limit: 1 per 7 days queue 2}\n")
     assert g.ask()[0] == 200
     first = begin(g, "/first")
@@ -101,7 +101,7 @@ def test_who_leaves_from_the_middle_of_a_queue_burns_the_place(decided):
     leave(g, "/third")
 
 
-def test_who_leaves_while_throttled_is_not_charged_by_any_limit(decided):
+def test_a_client_that_leaves_while_throttled_is_not_charged(decided):
     g = decided("limits:\n  - {name: slow, key: ip, limit: 2 per 7 days, "
                 "throttle: {from: 50%, max_delay: 60s}}\n"
                 "  - {name: day, key: ip, limit: 2 per day, algorithm: fixed-window}\n"
@@ -111,7 +111,7 @@ def test_who_leaves_while_throttled_is_not_charged_by_any_limit(decided):
     assert "refused by" not in g.log("error")
 
 
-def test_who_has_waited_and_leaves_later_is_charged(decided, upstream):
+def test_a_client_that_has_waited_and_leaves_later_is_charged(decided, upstream):
     g = decided("limits:\n  - {name: slow, key: ip, limit: 2 per 7 days, "
                 "throttle: {from: 0%, max_delay: 50ms}}\n", server=proxied(upstream))
     for turn in range(2):

@@ -52,7 +52,7 @@ def judge(load, mode, killed):
     bucket = most_beyond_rate(load.admissions("/bucket"), 300 * DRIFT)
     window = most_in_window(load.admissions("/window", ahead), 1)
     log = most_within(load.admissions("/log"), 1 / DRIFT)
-    figures = f"{mode}: {load.admitted()} of {len(load.told)} admitted, {load.lost()} lost, " \
+    figures = f"{mode}: {load.admitted()} of {len(load.decisions)} admitted, {load.lost()} lost, " \
               f"{killed} kills; bucket {bucket:.1f} of 400, window {window} of 300, log {log} of 200"
     print(figures)
     assert bucket <= 400 + held_at_most(mode, 400, killed), figures
@@ -85,7 +85,7 @@ def test_nodes_that_share_nothing_are_found_out(tmp_path):
 # --- exactness -----------------------------------------------------------------------------
 
 class RandomFaults:
-    """Chooses at random what happens next, and to whom."""
+    """Chooses at random what happens next, and to which node."""
 
     FAULTS = ["delay=0.02", "delay=0.1", "cut=0.05", "tear=0.05", "drop=0.05", "mute=0.02",
               "cut=0.02 drop=0.02 delay=0.01", "away=1"]
@@ -116,11 +116,11 @@ class RandomFaults:
 
 
 def serves_again(nodes, load, index):
-    now = len(load.told)
+    now = len(load.decisions)
     try:
-        wait_for(lambda: any(t.node == index and t.allowed for t in load.told[now:]), seconds=10)
+        wait_for(lambda: any(t.node == index and t.allowed for t in load.decisions[now:]), seconds=10)
     except AssertionError:
-        answers = sum(t.node == index for t in load.told[now:])
+        answers = sum(t.node == index for t in load.decisions[now:])
         pytest.fail(f"node {index} gave {answers} answers and no admission; {load.failures}\n" +
                     nodes.log(index))
 
@@ -139,8 +139,8 @@ def test_four_nodes_admit_no_more_than_the_limit_whatever_happens(tmp_path, mode
             for index in range(NODES):
                 serves_again(nodes, load, index)
     judge(load, mode, nodes.killed)
-    assert load.admitted() > 0.2 * min(SECONDS * 800, len(load.told)), \
-        "limits are to be used, not only kept"
+    assert load.admitted() > 0.2 * min(SECONDS * 800, len(load.decisions)), \
+        "a limit must be used up, not only kept"
 
 
 def test_no_answer_is_taken_for_anothers(tmp_path):
@@ -160,7 +160,7 @@ limits:
                 Load(nodes, ("/once", "/wide"), clients=4, depth=1, users=users) as load:
             for line in range(2):
                 proxy.set(line, "drop=0.02")
-            wait_for(lambda: nodes.logged("redis.down") >= 8, "connections are not believed")
-    admitted = [t.user for t in load.told if t.path == "/once" and t.allowed]
-    assert len(admitted) == len(set(admitted)), "somebody was admitted twice"
+            wait_for(lambda: nodes.count_logged("redis.down") >= 8, "connections are not believed")
+    admitted = [t.user for t in load.decisions if t.path == "/once" and t.allowed]
+    assert len(admitted) == len(set(admitted)), "a request was admitted twice"
     assert admitted

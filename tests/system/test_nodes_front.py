@@ -42,7 +42,7 @@ def start(tmp_path, server, rules=RULES, options=PATIENT, count=2):
     return Nodes(tmp_path, rules, [server.url] * count, options, workers=2)
 
 
-# --- one limit, whoever is asked, and how ----------------------------------------------------
+# --- one limit, over every node and protocol ----------------------------------------------------
 
 def by_batch(node):
     checks = [{"attributes": {"user": "ann", "path": "/hundred"}}] * 5
@@ -256,7 +256,7 @@ def test_a_caller_with_less_time_than_redis_is_answered_in_time(tmp_path, server
 
         def is_late():
             """Whether it ever was for want of time that Redis was not waited for: a connection
-            without a reply is given up after a second, and then nobody waits."""
+            without a reply is given up after a second, and then no request waits."""
             is_answered(0.5)
             return metric(nodes[0], "ration_store_late_total") > 0
 
@@ -266,7 +266,7 @@ def test_a_caller_with_less_time_than_redis_is_answered_in_time(tmp_path, server
             assert any(is_answered(seconds) for seconds in (1, 2, 4, 8)), "of this node's share"
 
 
-def test_held_clients_that_hang_up_free_the_tail_of_the_queue_on_all_nodes(tmp_path, server):
+def test_delayed_clients_that_hang_up_free_the_tail_of_the_queue_on_all_nodes(tmp_path, server):
     with start(tmp_path, server, RULES.replace("20 per second queue 5", "1 per 50 seconds queue 5")) as nodes:
         def queued():
             answer = nodes[1].http("POST", "/v1/check", {
@@ -281,7 +281,7 @@ def test_held_clients_that_hang_up_free_the_tail_of_the_queue_on_all_nodes(tmp_p
         wait_for(lambda: queued() == full, "its place is free again")
 
 
-def test_held_calls_that_are_cancelled_free_the_queue_on_all_nodes(tmp_path, server):
+def test_cancelled_delayed_calls_free_the_queue_on_all_nodes(tmp_path, server):
     with start(tmp_path, server, ENVOY) as nodes, rls.Client(nodes[0].addresses["grpc"]) as one, \
             rls.Client(nodes[1].addresses["grpc"]) as other:
         def ask(client):
@@ -321,7 +321,7 @@ def expect_answers(clients, allowed=(0, 1)):
 
 
 def test_no_request_for_the_control_thread_is_forgotten(tmp_path, server):
-    """It serves one at a time that waits for Redis; who needs no Redis stands in line, too."""
+    """It serves one request at a time that waits for Redis; requests that need no Redis queue as well."""
     with contextlib.ExitStack() as stack, start(tmp_path, server, count=1) as nodes:
         def send(method, path, body=""):
             connection = stack.enter_context(nodes[0].socket("admin"))

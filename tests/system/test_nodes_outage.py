@@ -60,7 +60,7 @@ def slowest(told, share):
 
 
 def told_between(load, begin, end):
-    return [t for t in load.told if begin < t.sent and t.received < end]
+    return [t for t in load.decisions if begin < t.sent and t.received < end]
 
 
 def metric(nodes, name):
@@ -70,28 +70,28 @@ def metric(nodes, name):
 
 
 def counts_agree(nodes, load):
-    """What the nodes have counted is what clients were told."""
+    """The counts of the nodes agree with the answers to clients."""
     fates = ("answered", "remembered", "late", "turned_away", "failed")
     charges = {name: metric(nodes, f"ration_store_{name}_total") for name in ("charges", *fates)}
     assert charges["charges"] == sum(charges[name] for name in fates), charges
-    refused = sum(t.path == "/refuse" and not t.allowed for t in load.told)
+    refused = sum(t.path == "/refuse" and not t.allowed for t in load.decisions)
     assert metric(nodes, 'ration_store_fallbacks_total{policy="refuse"}') == refused > 0
     wait_for(lambda: metric(nodes, "ration_store_up") == NODES)
 
 
 def asked_with_and_without(nodes, server, outage, load):
-    """What clients were told before and during an outage of a second, once the nodes have
+    """The answers to clients before and during an outage of a second, once the nodes have
     come back from it."""
-    closed, answers = nodes.logged("redis.up"), len(load.told)
+    closed, answers = nodes.count_logged("redis.up"), len(load.decisions)
     began = time.monotonic()
-    wait_for(lambda: len(load.told) > answers + 1500, "many answers with Redis")
+    wait_for(lambda: len(load.decisions) > answers + 1500, "many answers with Redis")
     before = time.monotonic()
     with outage(server):
         gone = time.monotonic()
         time.sleep(1)  # of silence
-        wait_for(lambda: len([t for t in load.told if t.sent > gone]) > 400, "many answers without Redis")
+        wait_for(lambda: len([t for t in load.decisions if t.sent > gone]) > 400, "many answers without Redis")
         back = time.monotonic()
-    wait_for(lambda: nodes.logged("redis.up") >= max(nodes.logged("redis.down"), closed + NODES),
+    wait_for(lambda: nodes.count_logged("redis.up") >= max(nodes.count_logged("redis.down"), closed + NODES),
              "all that opened is closed")
     print(f"closed {time.monotonic() - back:.3f} s after the return")
     return told_between(load, began, before), told_between(load, gone, back)
@@ -106,7 +106,7 @@ def answered_by_policy(told):
 
 
 def in_time(healthy, without):
-    """As far as the same clients can tell who were answered by a healthy Redis just before."""
+    """Compared with what the same clients got from a healthy Redis just before."""
     control, worst, found = slowest(healthy, 0.001), slowest(healthy, 0), slowest(without, 0.001)
     print(f"p99.9 {found:.2f} ms; with Redis {control:.2f} ms, {worst:.2f} at most")
     return found <= 1000 * DEADLINE + 1 + 2 * max(worst, 1)
@@ -127,7 +127,7 @@ def test_without_redis_everything_is_answered_by_policy_and_in_time(tmp_path, ou
         counts_agree(nodes, load)
         lines = [line for node in nodes.all for line in node.log if "redis.up" in line]
         turned_away = [int(re.search(r"turned_away=(\d+)", line)[1]) for line in lines]
-        assert max(turned_away) > 50, "an open breaker lets nobody wait"
+        assert max(turned_away) > 50, "with an open breaker no request waits"
 
 
 def test_shares_of_all_nodes_make_one_limit_in_an_outage(tmp_path):
@@ -139,13 +139,13 @@ def test_shares_of_all_nodes_make_one_limit_in_an_outage(tmp_path):
                            for _ in range(times) for client in clients)
 
         assert 0 < ask_all(10) <= 40
-        left = 100 - metric(nodes, "ration_store_answered_total")  # 60, if nobody was late
+        left = 100 - metric(nodes, "ration_store_answered_total")  # 60, if no reply was late
         for again in (False, True):  # a share that is spent is spent in the next outage, too
             with stopped(server):
-                wait_for(lambda: (ask_all(1), nodes.logged("redis.down") >= NODES * (1 + again))[1])
+                wait_for(lambda: (ask_all(1), nodes.count_logged("redis.down") >= NODES * (1 + again))[1])
                 admitted = ask_all(40)
                 assert admitted <= (1 if again else 100)
-            wait_for(lambda: nodes.logged("redis.up") >= NODES * (1 + again))
+            wait_for(lambda: nodes.count_logged("redis.up") >= NODES * (1 + again))
         assert ask_all(40) <= left + 1
 
 
@@ -179,11 +179,11 @@ def test_a_redis_that_returns_sees_each_loop_once(tmp_path):
             Nodes(tmp_path, POLICIES, urls_of(server), ["--redis-deadline", "5s"], workers=2) as nodes, \
             Load(nodes, ("/allow",), pause=0.01):
         with killed(server):
-            wait_for(lambda: nodes.logged("redis.down") >= NODES * 3)
-        wait_for(lambda: nodes.logged("redis.up") >= NODES * 3)
+            wait_for(lambda: nodes.count_logged("redis.down") >= NODES * 3)
+        wait_for(lambda: nodes.count_logged("redis.up") >= NODES * 3)
         with contextlib.closing(server.client()) as client:
             received = client.info("stats")["total_connections_received"]
-    assert received <= NODES * 3 + 2, "and those who ask here, and when it was up"
+    assert received <= NODES * 3 + 2, "and those of this test, and the ones when it was up"
 
 
 # --- slow, forgetful, full ----------------------------------------------------------------------
@@ -197,12 +197,12 @@ def test_forgotten_scripts_cost_no_decision(tmp_path):
             for _ in range(100):
                 client.script_flush()
                 time.sleep(0.005)
-            wait_for(lambda: client.script_flush() and len(load.told) > 1000, "many answers")
-        assert load.admitted() == len(load.told)
+            wait_for(lambda: client.script_flush() and len(load.decisions) > 1000, "many answers")
+        assert load.admitted() == len(load.decisions)
         with nodes[0].resp() as resp:
             left = pair(resp("RATION.CHECK", "user", "ann", "path", "/", "PEEK"), "remaining")
         assert left == 1000000 - load.admitted(), "each was counted once"
-        assert nodes.logged("redis.down") == 0
+        assert nodes.count_logged("redis.down") == 0
 
 
 def test_a_paused_redis_is_an_outage_of_as_long(tmp_path):
@@ -211,8 +211,8 @@ def test_a_paused_redis_is_an_outage_of_as_long(tmp_path):
             Load(nodes, ("/refuse",), depth=1, pause=0.002) as load:
         wait_for(lambda: load.admitted() > 20)
         client.execute_command("CLIENT", "PAUSE", 400, "ALL")
-        wait_for(lambda: nodes.logged("redis.down") >= 2, "the pause is noticed")
-        wait_for(lambda: nodes.logged("redis.up") >= 2, "its end is")
+        wait_for(lambda: nodes.count_logged("redis.down") >= 2, "the pause is noticed")
+        wait_for(lambda: nodes.count_logged("redis.up") >= 2, "its end is")
         now = load.admitted()
         wait_for(lambda: load.admitted() > now + 20, "all is as before")
     assert load.lost() == 0
@@ -257,9 +257,9 @@ def test_a_redis_that_forgets_all_admits_one_burst_more(tmp_path, mode):
         wait_for(lambda: load.admitted() > 500, "the burst is spent")
         with killed(server):
             pass
-        wait_for(lambda: nodes.logged("redis.up") >= 1)
+        wait_for(lambda: nodes.count_logged("redis.up") >= 1)
         went_on(load)
-        time.sleep(0.5)  # for those who come back later
+        time.sleep(0.5)  # for nodes that come back later
     beyond = most_beyond_rate(load.admissions(), 300 * DRIFT)
     print(f"{mode}: {beyond:.1f} of 400, twice")
     assert beyond <= 800 + 2 * held_at_most(mode, 400, 0)

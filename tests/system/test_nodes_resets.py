@@ -59,7 +59,7 @@ def calls(server, act):
 
 @pytest.mark.parametrize("consistency", ["strict", "leased"])
 def test_a_refund_checks_the_reset_log_without_another_call(tmp_path, consistency):
-    """One call ends the reservation, so that nobody else does, and one gives back."""
+    """One call ends the reservation, so that no other call can, and one gives back."""
     rules = RULES.format(algorithm="token-bucket", consistency=consistency)
     with nodes(tmp_path, rules, 0) as asked:
         lease = asked.of("any", "reserve", cost=8, **{"for": 60})["lease"]

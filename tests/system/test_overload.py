@@ -76,7 +76,7 @@ def serve_all(daemon, context=None):
 
 
 @pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
-def test_idle_connections_keep_nobody_out(tmp_path, authority, pair, tls):  # noqa: F811
+def test_idle_connections_do_not_block_others(tmp_path, authority, pair, tls):  # noqa: F811
     more = ["--grpc", "127.0.0.1:0", "--workers", "2"]
     context = trusting(authority) if tls else None
     with Daemon(tmp_path, RULES, options=options(pair, *more) if tls else more, files=FILES) as daemon, \
@@ -99,7 +99,7 @@ def test_idle_connections_keep_nobody_out(tmp_path, authority, pair, tls):  # no
 
 
 @pytest.mark.parametrize("tls", ["plain", "tls"])
-def test_a_frozen_client_keeps_nobody_out(tmp_path, authority, pair, tls):  # noqa: F811
+def test_a_frozen_client_does_not_block_other_clients(tmp_path, authority, pair, tls):  # noqa: F811
     context = trusting(authority) if tls == "tls" else None
     more = options(pair) if context else []
     with Daemon(tmp_path, RULES, options=more, files=FILES) as daemon:
@@ -121,7 +121,7 @@ def drip(connections, done):
     ("admin", 32, b"PUT /v1/rules HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n"),
     ("resp", 120, b"*2\r\n$60000\r\n"),
 ], ids=["head", "body", "resp"])
-def test_requests_that_arrive_byte_by_byte_keep_nobody_out(tmp_path, port, count, first):
+def test_requests_that_arrive_byte_by_byte_do_not_block_others(tmp_path, port, count, first):
     done = threading.Event()
     with Daemon(tmp_path, RULES, files=FILES) as daemon, contextlib.ExitStack() as stack:
         slow = [stack.enter_context(daemon.socket(port)) for _ in range(count)]
@@ -138,7 +138,7 @@ def test_requests_that_arrive_byte_by_byte_keep_nobody_out(tmp_path, port, count
         assert metric(daemon, "ration_connections_crowded_total") > 0
 
 
-def test_a_grpc_client_is_told_to_go(tmp_path):
+def test_a_grpc_client_receives_goaway(tmp_path):
     with Daemon(tmp_path, RULES, options=["--grpc", "127.0.0.1:0", "--connections", "20",
                                           "--workers", "1"]) as daemon, contextlib.ExitStack() as stack:
         first = stack.enter_context(daemon.socket("grpc"))

@@ -42,7 +42,7 @@ def test_the_readings_of_the_manual_are_those_of_explain(tmp_path, path, reading
         assert (found or [path]) == readings.split()
 
 
-def test_explain_tells_programs_of_readings(tmp_path):
+def test_explain_lists_readings_of_a_path_as_json(tmp_path):
     told = json.loads(explain(tmp_path, RULES, "/a%2fb", "--json"))
     assert told["readings"] == ["/a/b", "/a%2Fb"]
     told = json.loads(explain(tmp_path, RULES, "/a%2f../b", "--json"))

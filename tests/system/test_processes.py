@@ -132,7 +132,7 @@ def audit(start, state, tally, first, last):
     return {name: int(n) for name, n in re.findall(r"(\w+) (\d+)", output)}
 
 
-def test_kill_9_under_load_mints_nothing_and_locks_nobody_out(start, tmp_path):
+def test_kill_9_under_load_mints_nothing_and_locks_no_client_out(start, tmp_path):
     rounds, workers = 100, 2
     chance = random.Random(int(os.environ.get("RATION_SEED", 20260101)))
     state, tally = tmp_path / "state", Tally(tmp_path / "tally")
@@ -174,7 +174,7 @@ def test_wall_clocks_an_hour_apart_admit_no_more(start, tmp_path, limit):
     behind = {**shifted, "WALLSHIFT": "-3600"}
     while 3600 - time.time() % 3600 < 30:  # no hour may end in between
         time.sleep(1)
-    # the second opener, the first and others: whoever creates the file sets the time line
+    # the second opener, the first and others: the process that creates the file sets the time line
     tally = hammer(start, tmp_path, limit, 1000, 1, 200_000, envs=[shifted, None, behind, None])
     assert tally.word(ADMITTED) == 1000
 
@@ -204,7 +204,7 @@ def test_the_shim_does_shift(start, tmp_path):
 
 
 @pytest.mark.parametrize("limit", ["bucket", "counter", "log"])
-def test_a_stopped_process_holds_nobody_up(start, tmp_path, limit):
+def test_a_stopped_process_does_not_delay_others(start, tmp_path, limit):
     keys, takes = 50_000, 20
     amount = 8
     state, tally = tmp_path / "state", Tally(tmp_path / "tally")

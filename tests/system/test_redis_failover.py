@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Three daemons whose master is replaced while they are under load, by three real Sentinels: in a
-planned failover nothing is admitted beyond the limit. RATION_SOAK=1 does so many times."""
+planned failover nothing is admitted beyond the limit. RATION_SOAK=1 repeats it."""
 
 import collections
 import os
@@ -34,13 +34,13 @@ def servers(tmp_path):
 
 def excess(load, mode):
     """Of each client that was admitted too often: by how much."""
-    admitted = collections.Counter(t.user for t in load.told if t.allowed)
+    admitted = collections.Counter(t.user for t in load.decisions if t.allowed)
     return {user: n - LIMITS[mode] for user, n in admitted.items() if n > LIMITS[mode]}
 
 
 def is_spent(load, since):
     """No request is admitted any more, not even by nodes that learnt of it late."""
-    return time.monotonic() > since + 3 and not any(t.allowed for t in load.told[-2000:])
+    return time.monotonic() > since + 3 and not any(t.allowed for t in load.decisions[-2000:])
 
 
 def replica_of(servers):
@@ -75,7 +75,7 @@ def test_a_planned_failover_admits_nothing_beyond_the_limit(tmp_path, servers, m
             over = excess(load, mode)
             print(f"{mode}: {load.admitted()} of {LIMITS[mode] * len(users)}, {sum(over.values())} too many")
             assert over == {}
-        assert nodes.logged("redis.failover") >= RUNS and nodes.logged(" lost_bytes=0") >= RUNS
+        assert nodes.count_logged("redis.failover") >= RUNS and nodes.count_logged(" lost_bytes=0") >= RUNS
 
 
 def test_the_log_says_what_a_promoted_replica_lacks(tmp_path, servers):
@@ -91,7 +91,7 @@ def test_the_log_says_what_a_promoted_replica_lacks(tmp_path, servers):
         for sentinel in servers.sentinels:
             sentinel.ask("remove", "shared")
             sentinel.ask("monitor", "shared", "127.0.0.1", replica.port, 1)
-        wait_for(lambda: nodes.logged("redis.changed"), "another master")
+        wait_for(lambda: nodes.count_logged("redis.changed"), "another master")
     lines = [line for line in nodes[0].log if "redis.changed" in line]
     assert "lost_bytes=" in lines[0] and "lost_bytes=0" not in lines[0]
 
@@ -108,7 +108,7 @@ def test_a_master_that_wants_replicas_admits_nothing_when_its_replica_was_promot
                 Load(nodes, ["/strict"], depth=4, users=USERS["strict"]) as load:
             wait_for(lambda: load.admitted() > 500, "load")
             replica.client().execute_command("REPLICAOF", "NO", "ONE")
-            wait_for(lambda: nodes.logged("NOREPLICAS"), "the master to refuse")
+            wait_for(lambda: nodes.count_logged("NOREPLICAS"), "the master to refuse")
             refuses = time.monotonic()
-            wait_for(lambda: sum(t.sent > refuses for t in load.told[-5000:]) > 500, "more load")
-    assert not [t for t in load.told if t.allowed and t.sent > refuses]
+            wait_for(lambda: sum(t.sent > refuses for t in load.decisions[-5000:]) > 500, "more load")
+    assert not [t for t in load.decisions if t.allowed and t.sent > refuses]

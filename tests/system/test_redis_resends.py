@@ -102,7 +102,7 @@ def test_a_call_without_waiting_charges_is_not_sent_again(error, mode, tmp_path)
 
 
 @pytest.mark.parametrize("mode", KINDS)
-def test_nor_when_the_server_comes_back_too_late(mode, tmp_path):
+def test_a_call_is_not_sent_again_when_the_server_comes_back_too_late(mode, tmp_path):
     away = LateGreeting(tmp_path, mode, b"LOADING Redis is loading the dataset in memory")
     result = away.play()
     assert result["resent"] == 1, "it was to be sent"
@@ -162,8 +162,8 @@ API = "limits: [{name: api, key: user, algorithm: token-bucket, limit: 10 per ho
 
 
 class MigratingSlot:
-    """A node of a cluster whose slot is on the move: the states are here, and what tells of resets
-    is not, for so many calls that ask for it."""
+    """A node of a cluster with a migrating slot: it has the states, and for `calls` calls it lacks the reset
+    log."""
 
     def __init__(self, calls):
         self.left, self.calls, self.tags = calls, [], []  # which keys each has; its tag

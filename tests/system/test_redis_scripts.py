@@ -119,7 +119,7 @@ def test_drains_take_what_is_left_and_credits_give_back_what_is_spent(runner, na
 
 
 @pytest.mark.parametrize("name", LIMITS)
-def test_what_was_drained_is_given_back_by_its_receipt(runner, name):
+def test_drained_units_are_given_back_by_their_receipt(runner, name):
     limit = LIMITS[name]()
     script = runner.script(limit.script, *limit.params)
     script.ask(TAKE, limit.cap - 3)

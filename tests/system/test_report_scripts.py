@@ -92,7 +92,7 @@ def test_holders_do_not_take_each_others_numbers(runner):
 
 
 @every_limit
-def test_what_exceeds_the_limit_is_remembered(runner, limit):
+def test_units_beyond_the_limit_are_remembered(runner, limit):
     strict, holder = strict_script(runner, limit), Holder(runner)
     strict.ask(TAKE, 100)
     holder.tell((strict, 25))
@@ -131,7 +131,7 @@ def test_a_window_in_which_a_report_arrives_pays_for_it(runner):
 
 
 @every_limit
-def test_a_state_is_told_without_a_charge_and_nothing_is_written(runner, limit):
+def test_a_state_is_returned_without_a_charge_and_nothing_is_written(runner, limit):
     strict, holder = strict_script(runner, limit), Holder(runner)
     holder.tell((strict, 0))
     assert runner.client.exists(strict.key) == 0
@@ -142,7 +142,7 @@ def test_a_state_is_told_without_a_charge_and_nothing_is_written(runner, limit):
 
 
 @every_limit
-def test_a_state_as_told_is_the_state_as_it_is_kept(runner, limit):
+def test_a_state_in_a_reply_equals_the_stored_state(runner, limit):
     strict, holder = strict_script(runner, limit), Holder(runner)
     told = holder.tell((strict, 42))[0]
     value = runner.client.get(strict.key)
@@ -159,7 +159,7 @@ def test_keys_and_marks_have_an_end_but_not_before_their_time(runner, limit):
     assert 500_000 < runner.client.pttl(holder.mark) <= 600_000
 
 
-def test_after_a_reset_only_what_is_told_later_counts(runner):
+def test_after_a_reset_only_later_reports_count(runner):
     strict, holder = strict_script(runner, BUCKET), Holder(runner)
     holder.tell((strict, 130))
     assert strict.ask(RESET).remaining == 100

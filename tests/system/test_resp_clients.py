@@ -59,7 +59,7 @@ def test_redis_cli_gets_a_map_with_types_in_resp3(daemon):
                          '7# "delay" => (double) 0']
 
 
-def test_redis_cli_tells_never_as_nil(daemon):
+def test_redis_cli_shows_never_as_nil(daemon):
     for options in ([], ["-3"]):
         lines = cli(daemon, *options, "--no-raw", "RATION.TAKE", "ann", "5 per minute", 6)
         assert "(nil)" in lines.split('"retry_after"')[1].splitlines()[1 if not options else 0]

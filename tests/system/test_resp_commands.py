@@ -111,7 +111,7 @@ def test_an_option_that_is_given_twice_is_an_error(daemon, option, words):
 
 # --- handshakes ------------------------------------------------------------------------------
 
-def test_hello_chooses_the_version_and_tells_about_the_server(daemon):
+def test_hello_chooses_the_version_and_describes_the_server(daemon):
     with daemon.resp() as say:
         pairs = say("HELLO")
         assert pairs[:2] == [b"server", b"ration"] and pairs[4:6] == [b"proto", 2]
@@ -125,7 +125,7 @@ def test_hello_chooses_the_version_and_tells_about_the_server(daemon):
         assert say("HELLO")[5] == 2
 
 
-def test_the_token_is_compared_and_wrong_ones_are_told(guarded):
+def test_the_token_is_compared_and_wrong_ones_are_refused(guarded):
     with guarded.resp() as say:
         for words in (["AUTH", "nonsense"], ["AUTH", "default", "nonsense"], ["AUTH", TOKEN + "x"],
                       ["AUTH", TOKEN[:-1]], ["AUTH", ""],
@@ -153,7 +153,7 @@ def test_a_local_peer_may_reset_a_key_without_a_token(guarded):
         assert say("RATION.PEEK", "ann", "5 per hour", "ALGORITHM", "sliding-log")[7] == 5
 
 
-def test_what_clients_ask_about_commands_is_answered(daemon):
+def test_questions_of_clients_about_commands_are_answered(daemon):
     with daemon.resp() as say:
         count = say("COMMAND", "COUNT")
         assert len(say("COMMAND")) == len(say("COMMAND", "LIST")) == count

@@ -46,7 +46,7 @@ def check(redis, path, *options, user=None):
     return redis("RATION.CHECK", "user", user or redis.user, "path", path, *options)
 
 
-def test_full_tells_how_to_answer(redis):
+def test_full_says_how_to_answer(redis):
     told = check(redis, "/api", "FULL")
     assert (told[b"by"], told[b"decided_by"], told[b"status"]) == (b"limits", 0, 418)
     assert (told[b"headers"], told[b"message"]) == (b"ietf", b"Tea only.")
@@ -61,7 +61,7 @@ def test_without_full_nothing_is_added(redis):
 
 
 @pytest.mark.parametrize("user, by", [("eve", b"deny"), ("root", b"allow"), ("ann", b"none")])
-def test_full_tells_what_decided(redis, user, by):
+def test_full_says_what_decided(redis, user, by):
     told = check(redis, "/free", "FULL", user=user)
     assert told[b"by"] == by and told[b"decided_by"] == -1
 
@@ -76,7 +76,7 @@ def test_lease_keeps_places_until_they_are_released(redis):
     assert check(redis, "/hold", "LEASE")[b"allowed"] in (1, True)
 
 
-def test_lease_tells_delays_and_holds_no_reply(redis):
+def test_lease_reports_delays_and_delays_no_reply(redis):
     check(redis, "/line", "LEASE")
     told = check(redis, "/line", "LEASE")
     assert float(told[b"delay"]) > 600_000 and b"held" not in told and b"lease" not in told
@@ -95,7 +95,7 @@ def test_a_turn_that_is_waited_for_elsewhere_can_be_left_once(redis, options):
         redis("RATION.COMMIT", again[b"turn"])
 
 
-def test_only_who_waits_itself_is_told_of_a_turn(redis):
+def test_only_a_client_that_waits_itself_gets_a_ticket_for_its_turn(redis):
     check(redis, "/line", "LEASE")
     assert b"turn" not in check(redis, "/line", "LEASE")
     assert b"turn" not in check(redis, "/line", "WAIT", "return")
@@ -108,7 +108,7 @@ def test_lease_goes_with_nothing_that_looks_or_holds(redis, options):
         check(redis, "/hold", "LEASE", *options)
 
 
-def test_shadow_counts_and_refuses_nobody(redis):
+def test_shadow_counts_and_refuses_no_request(redis):
     told = [check(redis, "/api", "SHADOW") for _ in range(5)]
     assert all(answer[b"allowed"] in (1, True) for answer in told)
     assert [b"shadow" in answer for answer in told] == [False] * 4 + [True]

@@ -30,7 +30,7 @@ NO_COMMANDS = [
 
 @pytest.mark.parametrize("sent, message", [case[1:] for case in NO_COMMANDS],
                          ids=[case[0] for case in NO_COMMANDS])
-def test_what_is_no_command_is_an_error_and_the_end(daemon, sent, message):
+def test_a_malformed_command_gets_an_error_and_ends_the_connection(daemon, sent, message):
     with daemon.resp() as say:
         say.send("PING")
         say.socket.sendall(sent)
@@ -43,7 +43,7 @@ def test_what_is_no_command_is_an_error_and_the_end(daemon, sent, message):
         assert say("PING") == b"PONG"
 
 
-def test_what_is_just_small_enough_is_answered(daemon):
+def test_commands_of_the_largest_size_are_answered(daemon):
     with daemon.resp() as say:
         assert say("ECHO", b"x" * 65536) == b"x" * 65536
         say.socket.sendall(b"ECHO " + b"x" * (16384 - 7) + b"\r\n")
@@ -126,7 +126,7 @@ def test_a_long_run_of_charges_is_answered_one_by_one(daemon):
         sender.join(PATIENCE)
 
 
-def test_what_follows_a_held_reply_is_answered_behind_it(daemon):
+def test_replies_keep_their_order_behind_a_delayed_reply(daemon):
     with daemon.resp() as say:
         say.send("RATION.TAKE", "ann", "20 per second queue 5")
         say.send("RATION.TAKE", "ann", "20 per second queue 5", "WAIT", "hold")

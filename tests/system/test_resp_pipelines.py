@@ -129,7 +129,7 @@ def recall_everywhere(server, node, words):
                 client.read()
 
 
-def test_what_joins_is_charged_behind_the_checks_before_it(server, proxy, node):
+def test_commands_that_join_a_batch_are_charged_after_the_checks_before_it(server, proxy, node):
     take = command("RATION.TAKE", "k", "100 per day")
     recall_everywhere(server, node, take)
     with node.resp() as client:
@@ -141,7 +141,7 @@ def test_what_joins_is_charged_behind_the_checks_before_it(server, proxy, node):
         assert left == list(range(75, 70, -1))
 
 
-def test_a_protocol_error_is_told_behind_the_answers_before_it(server, proxy, node):
+def test_a_protocol_error_follows_the_answers_before_it(server, proxy, node):
     with node.resp() as client:
         with proxy.replies_held():
             client.socket.sendall(check("/rule1") + check("/rule2") + b"*x\r\n")
@@ -216,7 +216,7 @@ def test_a_limit_is_kept_exactly_by_pipelines_on_all_nodes(tmp_path, proxy):
 
 # --- held -----------------------------------------------------------------------------------------
 
-def test_a_held_reply_holds_those_behind_it(node):
+def test_a_delayed_reply_delays_those_behind_it(node):
     with node.resp() as client:
         client.socket.sendall(check("/rule1") + check("/queue") * 3 + check("/rule2") + command("ECHO", "end") +
                               check("/queue") + check("/rule3"))
@@ -228,7 +228,7 @@ def test_a_held_reply_holds_those_behind_it(node):
     assert metric(node, "ration_held_replies_total") >= 2
 
 
-def test_all_who_are_held_on_a_connection_leave_the_queue_when_it_ends(node):
+def test_all_delayed_requests_of_a_connection_leave_the_queue_when_it_ends(node):
     def queued():
         return node.http("POST", "/v1/check", {
             "attributes": {"user": "ann", "path": "/slow"}, "peek": True}).json["remaining"]
@@ -259,7 +259,7 @@ def script(source, length):
 
 
 def send(client, data):
-    """Without waiting for who reads."""
+    """Without waiting for the reader."""
     thread = threading.Thread(target=client.socket.sendall, args=(data,))
     thread.start()
     return thread
@@ -297,7 +297,7 @@ def test_clients_that_hang_up_while_their_checks_wait_leave_nothing_behind(serve
         assert pair(client("RATION.CHECK", "user", "bob", "path", "/rule0"), "allowed") == 1
 
 
-def test_a_daemon_that_is_told_to_stop_answers_all_checks_that_wait(tmp_path, server):
+def test_a_stopping_daemon_answers_all_waiting_checks(tmp_path, server):
     options = ["--redis-deadline", "300ms"]
     with contextlib.ExitStack() as stack, \
             Nodes(tmp_path, RULES, [server.url], options) as nodes:

@@ -54,7 +54,7 @@ def test_a_deleted_state_file_is_said_once_and_counting_goes_on(tmp_path):
         assert sum("deleted, moved" in line for line in daemon.log) == 1
 
 
-def test_a_truncated_state_file_ends_the_daemon_with_a_word(tmp_path):
+def test_a_truncated_state_file_ends_the_daemon_with_a_message(tmp_path):
     state = tmp_path / "state"
     daemon = Daemon(tmp_path, RULES, ["--state", state, "--memory", "1M"])
     check(daemon)
@@ -80,7 +80,7 @@ def test_a_torn_end_of_the_journal_is_said_and_loses_nothing_before_it(tmp_path)
         daemon.start()
         daemon.logged("are no complete record and were left out; a crash, or damage")
         assert check(daemon, "192.0.2.1").status == 429 and check(daemon, "192.0.2.2").status == 200
-        # A daemon that runs says it as well, whoever tears it.
+        # A running daemon says so as well, whichever process tears the file.
         assert daemon.admin("PUT", "/v1/bans", {"attributes": {"ip": "192.0.2.3"}}).status == 200
         daemon.logged("were no complete record and were cut off")
         with open(journal, "ab") as file:
@@ -97,7 +97,7 @@ def test_the_first_ban_is_no_alarm(tmp_path):
         assert not any("do not hold any more" in line for line in daemon.log)
 
 
-def test_bans_do_not_go_without_a_word(tmp_path):
+def test_lost_bans_are_reported(tmp_path):
     state, journal = tmp_path / "state", tmp_path / "state.overrides"
     with Daemon(tmp_path, RULES, ["--state", state]) as daemon:
         for spoil, words in ((lambda: os.truncate(journal, 0), "an empty file"),

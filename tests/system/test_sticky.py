@@ -119,7 +119,7 @@ def test_each_key_is_counted_by_one_node_and_exactly(balanced, kind):
     assert all(places.count(index) > len(KEYS) / 9 for index in range(3)), "all have work"
 
 
-def test_who_sends_no_key_is_counted_by_address(balanced, kind):
+def test_a_client_without_a_key_is_counted_by_address(balanced, kind):
     balancer = balanced.balancer(kind)
     statuses = [balancer.ask(path="/v1/auth", client="127.0.0.9").status for _ in range(LIMIT + 2)]
     assert statuses == [200] * LIMIT + [429] * 2
@@ -142,7 +142,7 @@ def test_a_node_that_is_gone_moves_its_keys_alone_and_has_them_back(balanced, ki
     for key, place in before.items():
         spent = balanced.spent(key)
         if place == 1:
-            assert sorted(spent[::2]) == [0, 1], "begins anew on one of the others"
+            assert sorted(spent[::2]) == [0, 1], "starts full on one of the others"
         else:
             assert spent[place] == 2 and spent[2 - place] == 0, "stays where it was"
     balanced.nodes[1].start()

@@ -136,7 +136,7 @@ def test_a_team_with_a_mistake_and_nothing_to_keep_prevents_the_start(rules):
     assert 'search.yaml:4:5: error: unknown key "lmit"; did you mean "limit"?' in ended.stderr
 
 
-def test_lint_tells_the_errors_of_all_teams(rules):
+def test_lint_reports_the_errors_of_all_teams(rules):
     fill(rules, {"api/search.yaml": MISTAKE, "web/login.yaml": "mode: shadow\n"})
     ended = subprocess.run([BUILD / "ration", "lint", rules], capture_output=True, text=True,
                            timeout=PATIENCE)
@@ -146,7 +146,7 @@ def test_lint_tells_the_errors_of_all_teams(rules):
     assert 'login.yaml:1:1: error: only files at the root may say "mode"' in said
 
 
-def test_what_teams_say_can_be_printed_and_put_as_one_file(own, rules):
+def test_rules_of_teams_can_be_printed_and_put_as_one_file(own, rules):
     fill(rules, {"api/search.yaml": "attributes: { tenant: { path: '/t/{tenant}/**' } }\n"
                                     "limits: [{ name: a, key: tenant, limit: 2 per hour }]\n"})
     assert own.admin("POST", "/v1/rules/reload").status == 200

@@ -323,7 +323,7 @@ def complaint(*words, cwd):
     return done.stderr.strip()
 
 
-def test_mistakes_are_told_by_check(tmp_path, pair):
+def test_mistakes_are_reported_by_check(tmp_path, pair):
     cert, key = "cert.pem", "key.pem"
     both = ["--tls-cert", cert, "--tls-key", key]
     assert complaint("--tls-cert", cert, cwd=tmp_path) == (
@@ -344,7 +344,7 @@ def test_mistakes_are_told_by_check(tmp_path, pair):
         'rationd: --tls "http"; "http": is a unix socket or none, and those do not speak TLS')
 
 
-def test_mistakes_in_files_are_told_with_their_place(tmp_path, pair):
+def test_mistakes_in_files_are_reported_with_their_place(tmp_path, pair):
     (tmp_path / "rules.yaml").write_text(
         "server:\n  tls_cert: cert.pem\n  tls_key: missing.pem\n" + RULES)
     assert complaint("--config", "rules.yaml", cwd=tmp_path) == (

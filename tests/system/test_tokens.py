@@ -78,7 +78,7 @@ def test_every_route_has_a_scope(daemon):
         {path.split("?")[0].removesuffix("/1").removesuffix("/77") for _, _, path, _ in ASKED}
 
 
-def test_what_is_unknown_needs_the_scope_of_changes(daemon):
+def test_an_unknown_route_needs_the_scope_admin(daemon):
     for method, path in (("POST", "/v1/new"), ("PATCH", "/v1/rules"), ("OPTIONS", "/v1/rules")):
         assert daemon.admin(method, path, headers=bearer("l00k")).status == 403
     assert daemon.admin("HEAD", "/v1/rules", headers=bearer("l00k")).status == 200
@@ -181,7 +181,7 @@ def test_a_token_is_rotated_without_a_restart(tmp_path):
         hangup()
         assert [status(token) for token in ("0ld", "f1rst", "n3w", "s3cond")] == [401, 401, 200, 200]
         assert log_line(d, "token.changed")["file"] == str(admin)
-        with pytest.raises(RespError, match="NOAUTH"):  # who has shown the former one must show this
+        with pytest.raises(RespError, match="NOAUTH"):  # a client that has shown the former one must show this
             redis("RATION.RESET", "ann", "5 per hour")
         # What cannot be used leaves the former token in force, and other changes hold.
         for text in ("", "two\nlines\n", "s3cond\n"):
@@ -198,7 +198,7 @@ def test_a_token_is_rotated_without_a_restart(tmp_path):
         assert not any(t in line for line in d.log for t in ("0ld", "n3w", "f1rst", "s3cond"))
 
 
-def test_a_file_that_everybody_can_read_draws_a_warning(tmp_path):
+def test_a_world_readable_file_draws_a_warning(tmp_path):
     for mode, warned in ((0o644, True), (0o640, False)):
         token = write(tmp_path / "token", "s3cret\n", mode)
         code, log = check(tmp_path, f"server: {{admin_token_file: {token}}}\n")

@@ -172,8 +172,8 @@ def test_limits_that_are_refused_leave_no_trace_in_a_pipeline(daemon):
 
 # --- kills --------------------------------------------------------------------------------
 
-def test_ten_kills_under_load_neither_mint_budget_nor_lock_anyone_out(tmp_path):
-    """Whoever was told yes has been charged; nobody is charged for what was not sent."""
+def test_ten_kills_under_load_neither_mint_budget_nor_lock_clients_out(tmp_path):
+    """Every admitted request has been charged, and no request that was not sent."""
     limit = "1000000 per day"
     daemon = Daemon(tmp_path, options=["--state", tmp_path / "state", "--memory", "4M"])
     sent, told_yes, used_before = 0, 0, 0

@@ -15,6 +15,7 @@ enum rn_exit {
 };
 
 struct rn_options;
+struct rn_daemon;
 
 struct rn_command {
     const char *name;    /* one word, or two: `ban add` */
@@ -24,6 +25,7 @@ struct rn_command {
     const char *example; /* arguments of an example */
     uint64_t options;    /* bits of enum rn_option_bit */
     int (*run)(const struct rn_options *options);
+    int (*ask)(struct rn_daemon *daemon); /* instead of `run`: asks a daemon at its admin port */
 };
 
 extern const struct rn_command rn_commands[];
@@ -42,24 +44,19 @@ extern const char rn_help_bench[];
 int rn_command_check(const struct rn_options *options);
 int rn_command_explain(const struct rn_options *options);
 int rn_command_lint(const struct rn_options *options);
-
-/* Commands that ask a running daemon. */
-int rn_command_check_daemon(const struct rn_options *options);
-int rn_command_top(const struct rn_options *options);
-int rn_command_state(const struct rn_options *options);
-int rn_command_reset(const struct rn_options *options);
-int rn_command_adjust(const struct rn_options *options);
-int rn_command_client_list(const struct rn_options *options);
-int rn_command_client_set(const struct rn_options *options);
-int rn_command_client_delete(const struct rn_options *options);
-int rn_command_rules_get(const struct rn_options *options);
-int rn_command_rules_push(const struct rn_options *options);
-int rn_command_rules_validate(const struct rn_options *options);
-int rn_command_rules_delete(const struct rn_options *options);
-int rn_command_rules_reload(const struct rn_options *options);
-int rn_command_shadow_on(const struct rn_options *options);
-int rn_command_shadow_off(const struct rn_options *options);
-int rn_command_shadow_status(const struct rn_options *options);
 int rn_command_bench(const struct rn_options *options);
+int rn_command_top(struct rn_daemon *daemon);
+int rn_command_state(struct rn_daemon *daemon);
+int rn_command_reset(struct rn_daemon *daemon);
+int rn_command_adjust(struct rn_daemon *daemon);
+int rn_command_client_list(struct rn_daemon *daemon);
+int rn_command_client_set(struct rn_daemon *daemon);
+int rn_command_client_delete(struct rn_daemon *daemon);
+int rn_command_rules_get(struct rn_daemon *daemon);
+int rn_command_rules_push(struct rn_daemon *daemon);
+int rn_command_rules_validate(struct rn_daemon *daemon);
+int rn_command_rules_delete(struct rn_daemon *daemon);
+int rn_command_rules_reload(struct rn_daemon *daemon);
+int rn_command_shadow(struct rn_daemon *daemon);
 
 #endif

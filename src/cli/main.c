@@ -6,6 +6,7 @@
 
 #include <ration/ration.h>
 
+#include "cli/client/daemon.h"
 #include "cli/options.h"
 #include "cli/output/output.h"
 #include "rules/report/report.h"
@@ -14,53 +15,55 @@
 #define TRIES                                                                                      \
     (BIT(REQUEST) | BIT(FILES) | BIT(STATE) | BIT(COST) | BIT(AT) | BIT(SERVER) | BIT(TIMEOUT))
 
+#define ADMIN (BIT(ADMIN) | BIT(TIMEOUT))
+
 #define REQUEST "path=/login ip=192.0.2.7"
 
 const struct rn_command rn_commands[] = {
     {"check", "decide on a request, and count it", rn_help_check, "rules file",
-     "rules.yaml " REQUEST, TRIES | BIT(TIMES) | BIT(HTTP), rn_command_check},
+     "rules.yaml " REQUEST, TRIES | BIT(TIMES) | BIT(HTTP), rn_command_check, NULL},
     {"explain", "which rules apply to a request, and why", rn_help_explain, "rules file",
-     "rules.yaml " REQUEST, TRIES | BIT(MATCHING) | BIT(ADMIN), rn_command_explain},
+     "rules.yaml " REQUEST, TRIES | BIT(MATCHING) | BIT(ADMIN), rn_command_explain, NULL},
     {"lint", "find mistakes in rules files", rn_help_lint, "rules file", "rules.yaml",
-     BIT(FILES) | BIT(STRICT), rn_command_lint},
+     BIT(FILES) | BIT(STRICT), rn_command_lint, NULL},
 
-    {"top", "clients refused most, live", rn_help_top, NULL, "",
-     RN_OPTIONS_ADMIN | BIT(COUNT) | BIT(INTERVAL), rn_command_top},
+    {"top", "clients refused most, live", rn_help_top, NULL, "", ADMIN | BIT(COUNT) | BIT(INTERVAL),
+     NULL, rn_command_top},
     {"state", "what a client has left", rn_help_state, NULL, "ip=192.0.2.7",
-     RN_OPTIONS_ADMIN | BIT(REQUEST) | BIT(RULE), rn_command_state},
+     ADMIN | BIT(REQUEST) | BIT(RULE), NULL, rn_command_state},
     {"reset", "forget the counters of a client", rn_help_reset, NULL, "ip=192.0.2.7",
-     RN_OPTIONS_ADMIN | BIT(REQUEST) | BIT(RULE), rn_command_reset},
+     ADMIN | BIT(REQUEST) | BIT(RULE), NULL, rn_command_reset},
     {"adjust", "give a client more, or take some away", rn_help_adjust, NULL,
-     "--rule api --add -10 user=ada",
-     RN_OPTIONS_ADMIN | BIT(REQUEST) | BIT(RULE) | BIT(ADD) | BIT(REMAINING), rn_command_adjust},
+     "--rule api --add -10 user=ada", ADMIN | BIT(REQUEST) | BIT(RULE) | BIT(ADD) | BIT(REMAINING),
+     NULL, rn_command_adjust},
 
     {"override list", "other limits for single clients", rn_help_override, NULL, "",
-     RN_OPTIONS_ADMIN | BIT(RULE), rn_command_client_list},
+     ADMIN | BIT(RULE), NULL, rn_command_client_list},
     {"override set", NULL, rn_help_override, "RULE", "api user=ada --limit \"1000 per minute\"",
-     RN_OPTIONS_ADMIN | BIT(REQUEST) | BIT(LIMIT) | BIT(FOR) | BIT(NOTE), rn_command_client_set},
-    {"override delete", NULL, rn_help_override, "RULE", "api user=ada",
-     RN_OPTIONS_ADMIN | BIT(REQUEST), rn_command_client_delete},
-    {"ban list", "refuse all requests of a client", rn_help_ban, NULL, "", RN_OPTIONS_ADMIN,
+     ADMIN | BIT(REQUEST) | BIT(LIMIT) | BIT(FOR) | BIT(NOTE), NULL, rn_command_client_set},
+    {"override delete", NULL, rn_help_override, "RULE", "api user=ada", ADMIN | BIT(REQUEST), NULL,
+     rn_command_client_delete},
+    {"ban list", "refuse all requests of a client", rn_help_ban, NULL, "", ADMIN, NULL,
      rn_command_client_list},
     {"ban add", NULL, rn_help_ban, NULL, "ip=192.0.2.7 --for 10m",
-     RN_OPTIONS_ADMIN | BIT(REQUEST) | BIT(FOR) | BIT(REASON), rn_command_client_set},
-    {"ban delete", NULL, rn_help_ban, NULL, "ip=192.0.2.7", RN_OPTIONS_ADMIN | BIT(REQUEST),
+     ADMIN | BIT(REQUEST) | BIT(FOR) | BIT(REASON), NULL, rn_command_client_set},
+    {"ban delete", NULL, rn_help_ban, NULL, "ip=192.0.2.7", ADMIN | BIT(REQUEST), NULL,
      rn_command_client_delete},
 
-    {"rules get", "read, try, replace the daemon's rules", rn_help_rules, NULL, "",
-     RN_OPTIONS_ADMIN, rn_command_rules_get},
-    {"rules push", NULL, rn_help_rules, "FILE", "rules.yaml", RN_OPTIONS_ADMIN | BIT(IF_VERSION),
+    {"rules get", "read, try, replace the daemon's rules", rn_help_rules, NULL, "", ADMIN, NULL,
+     rn_command_rules_get},
+    {"rules push", NULL, rn_help_rules, "FILE", "rules.yaml", ADMIN | BIT(IF_VERSION), NULL,
      rn_command_rules_push},
-    {"rules validate", NULL, rn_help_rules, "FILE", "rules.yaml", RN_OPTIONS_ADMIN,
+    {"rules validate", NULL, rn_help_rules, "FILE", "rules.yaml", ADMIN, NULL,
      rn_command_rules_validate},
-    {"rules delete", NULL, rn_help_rules, NULL, "", RN_OPTIONS_ADMIN, rn_command_rules_delete},
-    {"rules reload", NULL, rn_help_rules, NULL, "", RN_OPTIONS_ADMIN, rn_command_rules_reload},
-    {"shadow status", "count refusals without refusing", rn_help_shadow, NULL, "", RN_OPTIONS_ADMIN,
-     rn_command_shadow_status},
-    {"shadow on", NULL, rn_help_shadow, NULL, "", RN_OPTIONS_ADMIN, rn_command_shadow_on},
-    {"shadow off", NULL, rn_help_shadow, NULL, "", RN_OPTIONS_ADMIN, rn_command_shadow_off},
+    {"rules delete", NULL, rn_help_rules, NULL, "", ADMIN, NULL, rn_command_rules_delete},
+    {"rules reload", NULL, rn_help_rules, NULL, "", ADMIN, NULL, rn_command_rules_reload},
+    {"shadow status", "count refusals without refusing", rn_help_shadow, NULL, "", ADMIN, NULL,
+     rn_command_shadow},
+    {"shadow on", NULL, rn_help_shadow, NULL, "", ADMIN, NULL, rn_command_shadow},
+    {"shadow off", NULL, rn_help_shadow, NULL, "", ADMIN, NULL, rn_command_shadow},
     {"bench", "measure a daemon under load", rn_help_bench, NULL, "", BIT(BENCH) | BIT(REQUEST),
-     rn_command_bench},
+     rn_command_bench, NULL},
 };
 const size_t rn_command_count = sizeof rn_commands / sizeof rn_commands[0];
 #define COMMANDS (sizeof rn_commands / sizeof rn_commands[0])
@@ -81,22 +84,6 @@ static const struct rn_command *find_first(const char *word)
     for (size_t i = 0; i < rn_command_count; i++)
         if (first_word(&rn_commands[i], word) != 0)
             return &rn_commands[i];
-    return NULL;
-}
-
-/* The command named by argv[0], or by argv[0] and argv[1]. *used: how many of them. */
-static const struct rn_command *find_command(int argc, char **argv, int *used)
-{
-    for (size_t i = 0; i < rn_command_count; i++) {
-        const char *name = rn_commands[i].name;
-        size_t len = first_word(&rn_commands[i], argv[0]);
-
-        if (len == 0)
-            continue;
-        *used = name[len] == '\0' ? 1 : 2;
-        if (*used == 1 || (argc > 1 && strcmp(name + len + 1, argv[1]) == 0))
-            return &rn_commands[i];
-    }
     return NULL;
 }
 
@@ -145,27 +132,6 @@ static int complain_of_command(const char *name)
     return RN_EXIT_ERROR;
 }
 
-/* Complains that the second word is unknown or missing. */
-static int complain_of_second(const char *first, const char *second)
-{
-    char all[128] = "";
-    size_t len = 0;
-
-    for (size_t i = 0; i < rn_command_count; i++) {
-        size_t word = first_word(&rn_commands[i], first);
-
-        if (word != 0)
-            len += (size_t)snprintf(all + len, sizeof all - len, "%s%s", len == 0 ? "" : ", ",
-                                    rn_commands[i].name + word + 1);
-    }
-    if (second == NULL)
-        rn_output_error("%s what? write one of %s after it", first, all);
-    else
-        rn_output_error("there is no %s %s; write one of %s", first,
-                        rn_excerpt(rn_slice_of(second)).text, all);
-    return RN_EXIT_ERROR;
-}
-
 static bool is_help(const char *word)
 {
     return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
@@ -188,18 +154,45 @@ static int help(int argc, char **argv)
 
 /* --- running ----------------------------------------------------------------------- */
 
+/* Complains that the second word of a command is unknown or missing, or that the first one is. */
+static int complain(const char *first, const char *second)
+{
+    char all[128] = "";
+    size_t len = 0;
+
+    for (size_t i = 0; i < rn_command_count; i++) {
+        size_t word = first_word(&rn_commands[i], first);
+
+        if (word != 0)
+            len += (size_t)snprintf(all + len, sizeof all - len, "%s%s", len == 0 ? "" : ", ",
+                                    rn_commands[i].name + word + 1);
+    }
+    if (len == 0)
+        return complain_of_command(first);
+    if (second == NULL)
+        rn_output_error("%s what? write one of %s after it", first, all);
+    else
+        rn_output_error("there is no %s %s; write one of %s", first,
+                        rn_excerpt(rn_slice_of(second)).text, all);
+    return RN_EXIT_ERROR;
+}
+
+/* argv[0], or argv[0] and argv[1], name the command. */
 static int run(int argc, char **argv)
 {
-    struct rn_options options;
-    int used, status;
-    const struct rn_command *command = find_command(argc, argv, &used);
+    for (const struct rn_command *c = rn_commands; c < rn_commands + rn_command_count; c++) {
+        size_t len = first_word(c, argv[0]);
+        int used = c->name[len] == '\0' ? 1 : 2, status;
+        struct rn_options options;
 
-    if (command != NULL) {
-        status = rn_options_parse(&options, command, argc - used, argv + used);
+        if (len == 0 || (used == 2 && (argc < 2 || strcmp(c->name + len + 1, argv[1]) != 0)))
+            continue;
+        status = rn_options_parse(&options, c, argc - used, argv + used);
         if (status == 0 && options.help)
-            fputs(command->help, stdout);
+            fputs(c->help, stdout);
         else if (status == 0)
-            status = command->run(&options);
+            status =
+                c->ask != NULL ? rn_daemon_run(&options, RN_PORT_ADMIN, c->ask) : c->run(&options);
         rn_options_done(&options);
         return status;
     }
@@ -209,11 +202,9 @@ static int run(int argc, char **argv)
         printf("ration %s\n", ration_version());
         return RN_EXIT_OK;
     }
-    if (find_first(argv[0]) == NULL)
-        return complain_of_command(argv[0]);
     if (argc > 1 && is_help(argv[1]))
         return help(1, argv);
-    return complain_of_second(argv[0], argc > 1 ? argv[1] : NULL);
+    return complain(argv[0], argc > 1 ? argv[1] : NULL);
 }
 
 int main(int argc, char **argv)

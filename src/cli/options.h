@@ -39,9 +39,6 @@ enum rn_option_bit {
     RN_OPTION_BENCH, /* options of `ration bench` */
 };
 
-/* Options of all commands that use the admin port. */
-#define RN_OPTIONS_ADMIN (RN_OPTION(RN_OPTION_ADMIN) | RN_OPTION(RN_OPTION_TIMEOUT))
-
 enum rn_colour { RN_COLOUR_AUTO, RN_COLOUR_ALWAYS, RN_COLOUR_NEVER };
 
 /* --at: a point in time, or a duration from now. */

@@ -8,7 +8,6 @@
 #include "base/clock.h"
 #include "cli/bench/bench.h"
 #include "cli/output/columns.h"
-#include "cli/output/pretty.h"
 #include "rules/report/report.h"
 
 struct result {
@@ -19,11 +18,17 @@ struct result {
     struct rn_latency latency;
 };
 
-static const struct quantile {
-    const char *title;
-    double percent;
-} quantiles[] = {{"p50", 50}, {"p90", 90}, {"p99", 99}, {"p99.9", 99.9}};
-#define QUANTILES (sizeof quantiles / sizeof quantiles[0])
+static const char *const titles[] = {">min", ">p50", ">p90", ">p99", ">p99.9", ">max"};
+#define QUANTILES (sizeof titles / sizeof titles[0])
+
+static int64_t quantile(const struct rn_latency *h, size_t i)
+{
+    static const double percents[QUANTILES] = {0, 50, 90, 99, 99.9, 0};
+
+    return i == 0               ? h->min_ns
+           : i == QUANTILES - 1 ? h->max_ns
+                                : rn_latency_quantile(h, percents[i]);
+}
 
 static void add_up(const struct rn_bench *b, struct result *r)
 {
@@ -52,38 +57,25 @@ static void add_up(const struct rn_bench *b, struct result *r)
 
 /* --- for people -------------------------------------------------------------------- */
 
-/* To three digits: 12.3 us, 1.23 ms. */
-static void put_latency(struct rn_columns *columns, int64_t ns)
-{
-    static const char *const units[] = {"ns", "us", "ms", "s"};
-    double value = (double)ns;
-    int unit = 0;
-
-    for (; value >= 999.5 && unit < 3; unit++)
-        value /= 1000;
-    rn_columns_put(columns, "%.*f %s",
-                   unit == 0 || value >= 99.95 ? 0
-                   : value >= 9.995            ? 1
-                                               : 2,
-                   value, units[unit]);
-}
-
+/* A table, to three digits: 12.3 us, 1.23 ms. */
 static void put_latencies(const struct rn_output *out, const struct rn_latency *h)
 {
-    const char *titles[QUANTILES + 2] = {">min"};
-    char names[QUANTILES][16];
+    static const char *const units[] = {"ns", "us", "ms", "s"};
     struct rn_columns columns;
 
+    rn_columns_init(&columns, titles, QUANTILES);
     for (size_t i = 0; i < QUANTILES; i++) {
-        snprintf(names[i], sizeof names[i], ">%s", quantiles[i].title);
-        titles[i + 1] = names[i];
+        double value = (double)quantile(h, i);
+        int unit = 0;
+
+        for (; value >= 999.5 && unit < 3; unit++)
+            value /= 1000;
+        rn_columns_put(&columns, "%.*f %s",
+                       unit == 0 || value >= 99.95 ? 0
+                       : value >= 9.995            ? 1
+                                                   : 2,
+                       value, units[unit]);
     }
-    titles[QUANTILES + 1] = ">max";
-    rn_columns_init(&columns, titles, QUANTILES + 2);
-    put_latency(&columns, h->min_ns);
-    for (size_t i = 0; i < QUANTILES; i++)
-        put_latency(&columns, rn_latency_quantile(h, quantiles[i].percent));
-    put_latency(&columns, h->max_ns);
     rn_columns_write(&columns, out, 0);
     rn_columns_done(&columns);
 }
@@ -120,26 +112,26 @@ static void put(const struct rn_bench *b, const struct result *r)
 
 static void put_json(const struct rn_bench *b, const struct result *r)
 {
-    struct rn_pretty json = RN_PRETTY_TO(stdout);
+    const struct rn_latency *h = &r->latency;
+    struct rn_buf text = {0};
+    struct rn_members m = {.out = &text};
 
-    rn_pretty_open(&json, NULL, '{');
-    rn_pretty_uint(&json, "requests", r->requests);
-    rn_pretty_number(&json, "seconds", r->seconds);
-    rn_pretty_number(&json, "per_second", r->per_second);
-    rn_pretty_number(&json, "cpu_seconds", b->cpu_seconds);
-    rn_pretty_uint(&json, "allowed", r->allowed);
-    rn_pretty_uint(&json, "refused", r->refused);
-    rn_pretty_uint(&json, "errors", r->errors);
-    rn_pretty_uint(&json, "unanswered", r->unanswered);
-    rn_pretty_uint(&json, "never_sent", r->unsent);
-    rn_pretty_open(&json, "latency", '{');
-    rn_pretty_seconds(&json, "min", r->latency.min_ns);
+    rn_members_open(&m, NULL, '{');
+    rn_members_u64(&m, "requests", r->requests);
+    rn_output_number(&m, "seconds", r->seconds, 3);
+    rn_output_number(&m, "per_second", r->per_second, 3);
+    rn_output_number(&m, "cpu_seconds", b->cpu_seconds, 3);
+    rn_members_u64(&m, "allowed", r->allowed);
+    rn_members_u64(&m, "refused", r->refused);
+    rn_members_u64(&m, "errors", r->errors);
+    rn_members_u64(&m, "unanswered", r->unanswered);
+    rn_members_u64(&m, "never_sent", r->unsent);
+    rn_members_open(&m, "latency", '{');
     for (size_t i = 0; i < QUANTILES; i++)
-        rn_pretty_seconds(&json, quantiles[i].title,
-                          rn_latency_quantile(&r->latency, quantiles[i].percent));
-    rn_pretty_seconds(&json, "max", r->latency.max_ns);
-    rn_pretty_close(&json, '}');
-    rn_pretty_close(&json, '}');
+        rn_output_number(&m, titles[i] + 1, (double)quantile(h, i) / 1e9, 9);
+    rn_members_close(&m, '}');
+    rn_members_close(&m, '}');
+    rn_output_json(&text);
 }
 
 int rn_bench_report(const struct rn_bench *b)

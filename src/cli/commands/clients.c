@@ -30,7 +30,7 @@ static void put_client(struct rn_columns *columns, const struct rn_cli_json *v)
     rn_columns_text(columns, rn_cli_json_text(v, ban ? "reason" : "note"));
 }
 
-static int list(struct rn_daemon *d)
+int rn_command_client_list(struct rn_daemon *d)
 {
     static const char *const override_titles[] = {"rule", "client", "limit", "ends in", "note"};
     static const char *const ban_titles[] = {"client", "ends in", "reason"};
@@ -56,15 +56,21 @@ static void put_text(struct rn_daemon *d, const char *name, const char *text)
     rn_json_put_string(&d->body, rn_slice_of(text));
 }
 
-static void begin_body(struct rn_daemon *d)
+/* False after an error message: a ban without attributes would ban every client. */
+static bool begin_body(struct rn_daemon *d)
 {
-    rn_buf_put_char(&d->body, '{');
-    if (!is_ban(d->options)) {
-        rn_buf_put_literal(&d->body, "\"rule\":");
-        rn_json_put_string(&d->body, rn_slice_of(d->options->words[0]));
-        rn_buf_put_char(&d->body, ',');
+    const struct rn_options *o = d->options;
+
+    if (is_ban(o) && o->attribute_count == 0) {
+        rn_output_error("which client? write for example ration %s %s", o->command->name,
+                        o->command->example);
+        return false;
     }
+    rn_buf_put_char(&d->body, '{');
     rn_daemon_put_attributes(d);
+    if (!is_ban(o))
+        put_text(d, "rule", o->words[0]);
+    return true;
 }
 
 static bool send_body(struct rn_daemon *d, const char *method)
@@ -80,7 +86,8 @@ static void print_set(struct rn_daemon *d)
 {
     const struct rn_options *o = d->options;
     bool ban = is_ban(o);
-    struct rn_output out = rn_output_to(stdout, o);
+    struct rn_output out = rn_output_to(stdout, o), err = rn_output_to(stderr, o);
+    struct rn_slice note = ban ? rn_cli_json_text(d->answer, "note") : RN_SLICE("");
     char text[RN_TIME_TEXT];
 
     rn_daemon_reply_attributes(&out, rn_cli_json_get(d->answer, "attributes"));
@@ -96,29 +103,30 @@ static void print_set(struct rn_daemon *d)
     else if (ban)
         rn_output_put(&out, RN_PLAIN, " until the ban is deleted");
     rn_output_put(&out, RN_PLAIN, "\n");
-    struct rn_slice note = ban ? rn_cli_json_text(d->answer, "note") : RN_SLICE("");
-
     if (note.len != 0) {
-        struct rn_output err = rn_output_to(stderr, o);
-
         rn_output_put(&err, RN_PLAIN, "ration: note: ");
         rn_output_lines(&err, note);
         rn_output_put(&err, RN_PLAIN, "\n");
     }
 }
 
-static int set(struct rn_daemon *d)
+int rn_command_client_set(struct rn_daemon *d)
 {
     const struct rn_options *o = d->options;
     bool ban = is_ban(o);
 
-    begin_body(d);
-    if (!ban)
-        put_text(d, "limit", o->limit);
+    if (!ban && o->limit == NULL) {
+        rn_output_error("which limit? write for example ration override set %s",
+                        o->command->example);
+        return RN_EXIT_ERROR;
+    }
+    if (!begin_body(d))
+        return RN_EXIT_ERROR;
     if (o->for_ns != 0) {
         rn_buf_put_literal(&d->body, ",\"for\":");
         rn_json_put_seconds(&d->body, o->for_ns);
     }
+    put_text(d, "limit", ban ? NULL : o->limit);
     put_text(d, ban ? "reason" : "note", ban ? o->reason : o->note);
     if (!send_body(d, "PUT"))
         return RN_EXIT_ERROR;
@@ -129,15 +137,14 @@ static int set(struct rn_daemon *d)
     return RN_EXIT_OK;
 }
 
-static int delete_one(struct rn_daemon *d)
+int rn_command_client_delete(struct rn_daemon *d)
 {
     struct rn_output out = rn_output_to(stdout, d->options);
+    bool deleted;
 
-    begin_body(d);
-    if (!send_body(d, "DELETE"))
+    if (!begin_body(d) || !send_body(d, "DELETE"))
         return RN_EXIT_ERROR;
-    bool deleted = rn_cli_json_is_true(d->answer, "deleted");
-
+    deleted = rn_cli_json_is_true(d->answer, "deleted");
     if (d->options->json)
         rn_daemon_print(d);
     else if (deleted)
@@ -146,38 +153,4 @@ static int delete_one(struct rn_daemon *d)
         rn_output_put(&out, RN_PLAIN, "there was no such %s\n",
                       is_ban(d->options) ? "ban" : "override");
     return deleted ? RN_EXIT_OK : RN_EXIT_REFUSED;
-}
-
-/* --- commands ------------------------------------------------------------------------ */
-
-/* A ban without attributes would ban every client. */
-static bool names_client(const struct rn_options *options)
-{
-    if (!is_ban(options) || options->attribute_count > 0)
-        return true;
-    rn_output_error("which client? write for example ration %s %s", options->command->name,
-                    options->command->example);
-    return false;
-}
-
-int rn_command_client_list(const struct rn_options *options)
-{
-    return rn_daemon_run(options, RN_PORT_ADMIN, list);
-}
-
-int rn_command_client_set(const struct rn_options *options)
-{
-    if (!names_client(options))
-        return RN_EXIT_ERROR;
-    if (is_ban(options) || options->limit != NULL)
-        return rn_daemon_run(options, RN_PORT_ADMIN, set);
-    rn_output_error("which limit? write for example ration override set %s",
-                    options->command->example);
-    return RN_EXIT_ERROR;
-}
-
-int rn_command_client_delete(const struct rn_options *options)
-{
-    return names_client(options) ? rn_daemon_run(options, RN_PORT_ADMIN, delete_one)
-                                 : RN_EXIT_ERROR;
 }

@@ -8,7 +8,6 @@
 
 #include "cli/offline.h"
 #include "cli/output/output.h"
-#include "cli/output/pretty.h"
 
 static const char *plural(uint32_t count)
 {
@@ -39,33 +38,35 @@ static void put_summary(const struct rn_output *out, const struct rn_offline *s)
 static void put_json(const struct rn_offline *s)
 {
     const struct rn_report *report = &s->report;
-    struct rn_pretty json = RN_PRETTY_TO(stdout);
+    struct rn_buf text = {0};
+    struct rn_members m = {.out = &text};
 
-    rn_pretty_open(&json, NULL, '{');
-    rn_pretty_uint(&json, "errors", report->count[RN_ERROR]);
-    rn_pretty_uint(&json, "warnings", report->count[RN_WARNING]);
+    rn_members_open(&m, NULL, '{');
+    rn_members_u64(&m, "errors", report->count[RN_ERROR]);
+    rn_members_u64(&m, "warnings", report->count[RN_WARNING]);
     if (s->ruleset != NULL) {
-        rn_pretty_uint(&json, "rules", s->ruleset->rule_count);
-        rn_pretty_uint(&json, "limits", s->ruleset->limit_count);
+        rn_members_u64(&m, "rules", s->ruleset->rule_count);
+        rn_members_u64(&m, "limits", s->ruleset->limit_count);
     }
-    rn_pretty_open(&json, "diagnostics", '[');
+    rn_members_open(&m, "diagnostics", '[');
     for (uint32_t i = 0; i < report->kept_count; i++) {
         const struct rn_diagnostic *d = &report->kept[i];
 
-        rn_pretty_open(&json, NULL, '{');
-        rn_pretty_text(&json, "severity",
-                       rn_slice_of(d->severity == RN_ERROR ? "error" : "warning"));
+        rn_members_open(&m, NULL, '{');
+        rn_members_text(&m, "severity",
+                        d->severity == RN_ERROR ? RN_SLICE("error") : RN_SLICE("warning"));
         if (d->at.file < report->file_count)
-            rn_pretty_text(&json, "file", report->files[d->at.file].name);
+            rn_members_text(&m, "file", report->files[d->at.file].name);
         else
-            rn_pretty_null(&json, "file");
-        rn_pretty_uint(&json, "line", d->at.line);
-        rn_pretty_uint(&json, "column", d->at.column);
-        rn_pretty_text(&json, "message", rn_slice_of(d->message));
-        rn_pretty_close(&json, '}');
+            rn_members_null(&m, "file");
+        rn_members_u64(&m, "line", d->at.line);
+        rn_members_u64(&m, "column", d->at.column);
+        rn_members_text(&m, "message", rn_slice_of(d->message));
+        rn_members_close(&m, '}');
     }
-    rn_pretty_close(&json, ']');
-    rn_pretty_close(&json, '}');
+    rn_members_close(&m, ']');
+    rn_members_close(&m, '}');
+    rn_output_json(&text);
 }
 
 int rn_command_lint(const struct rn_options *options)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `ration rules`: the rules of a running daemon.
+ * `ration rules`: the rules of a running daemon; `ration shadow`: its shadow mode.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -52,61 +52,49 @@ static void put_report(const struct rn_output *out, struct rn_slice report)
         rn_output_put(out, RN_PLAIN, "\n");
 }
 
-static void put_warnings(const struct rn_output *out, const struct rn_cli_json *answer)
+/* Sends the request and prints the answer: `rules version 4` and notes; or why the rules are bad,
+ * or that they have another version. Returns the exit status. */
+static int change(struct rn_daemon *d, const struct rn_daemon_request *request, const char *done)
 {
-    const struct rn_cli_json *w = rn_cli_json_get(answer, "warnings");
-
-    if (w != NULL && w->kind == RN_JSON_STRING)
-        put_report(out, w->text);
-    for (w = rn_cli_json_list(answer, "warnings"); w != NULL; w = w->next)
-        put_report(out, w->text);
-}
-
-/* Prints an answer other than 200: bad rules, or another version. */
-static int put_objection(struct rn_daemon *d)
-{
-    struct rn_output err = rn_output_to(stderr, d->options);
-    struct rn_slice report = rn_cli_json_text(d->answer, "report");
-
-    if (d->options->json)
-        rn_daemon_print(d);
-    if (report.len > 0 && !d->options->json)
-        put_report(&err, report);
-    if (d->status == 412)
-        rn_output_error("the daemon's rules are no longer version %s; \"ration rules get\" shows "
-                        "what they are now",
-                        d->options->if_version);
-    else
-        rn_daemon_complain(d);
-    return RN_EXIT_ERROR;
-}
-
-/* Prints an answer with status 200: `rules version 4` and notes. */
-static int put_change(struct rn_daemon *d, const char *what)
-{
-    struct rn_output out = rn_output_to(stdout, d->options);
-    struct rn_slice note = rn_cli_json_text(d->answer, "note");
+    const struct rn_options *o = d->options;
+    struct rn_output out = rn_output_to(stdout, o), err = rn_output_to(stderr, o);
+    const struct rn_cli_json *warning;
+    struct rn_slice note;
     uint64_t version;
 
-    if (d->options->json) {
+    if (!rn_daemon_ask(d, request))
+        return RN_EXIT_ERROR;
+    if (o->json)
         rn_daemon_print(d);
-        return RN_EXIT_OK;
+    if (d->status != 200) {
+        if (!o->json)
+            put_report(&err, rn_cli_json_text(d->answer, "report"));
+        if (d->status == 412)
+            rn_output_error("the daemon's rules are no longer version %s; \"ration rules get\" "
+                            "shows what they are now",
+                            o->if_version);
+        else
+            rn_daemon_complain(d);
+        return RN_EXIT_ERROR;
     }
-    put_warnings(&out, d->answer);
-    rn_output_put(&out, RN_GOOD, "%s", what);
+    if (o->json)
+        return RN_EXIT_OK;
+    put_report(&out, rn_cli_json_text(d->answer, "warnings"));
+    for (warning = rn_cli_json_list(d->answer, "warnings"); warning; warning = warning->next)
+        put_report(&out, warning->text);
+    rn_output_put(&out, RN_GOOD, "%s", done);
     if (rn_cli_json_u64(d->answer, "version", &version))
         rn_output_put(&out, RN_PLAIN, ": version %" PRIu64, version);
     rn_output_put(&out, RN_PLAIN, "\n");
-    if (note.len > 0) {
-        rn_output_lines(&out, note);
-        rn_output_put(&out, RN_PLAIN, "\n");
-    }
+    note = rn_cli_json_text(d->answer, "note");
+    rn_output_lines(&out, note);
+    rn_output_put(&out, RN_PLAIN, note.len > 0 ? "\n" : "");
     return RN_EXIT_OK;
 }
 
 /* --- the verbs --------------------------------------------------------------------- */
 
-static int get(struct rn_daemon *d)
+int rn_command_rules_get(struct rn_daemon *d)
 {
     struct rn_output out = rn_output_to(stdout, d->options);
     const char *accept = d->options->json ? NULL : "application/yaml";
@@ -124,7 +112,7 @@ static int get(struct rn_daemon *d)
 static int send_file(struct rn_daemon *d, const char *method, const char *path,
                      const char *if_match, const char *done)
 {
-    struct rn_daemon_request question = {.method = method, .if_match = if_match};
+    struct rn_daemon_request request = {.method = method, .if_match = if_match};
     struct rn_buf target = {0};
     int status = RN_EXIT_ERROR;
 
@@ -132,60 +120,54 @@ static int send_file(struct rn_daemon *d, const char *method, const char *path,
     for (const char *at = d->options->words[0]; *at; at++)
         rn_buf_putf(&target, "%%%02x", (unsigned char)*at);
     rn_buf_put_char(&target, '\0');
-    question.target = target.data;
+    request.target = target.data;
     if (target.failed)
         rn_output_error("out of memory");
-    else if (read_file(d) && rn_daemon_ask(d, &question))
-        status = d->status == 200 ? put_change(d, done) : put_objection(d);
+    else if (read_file(d))
+        status = change(d, &request, done);
     rn_buf_done(&target);
     return status;
 }
 
-static int push(struct rn_daemon *d)
+int rn_command_rules_push(struct rn_daemon *d)
 {
     return send_file(d, "PUT", "/v1/rules", d->options->if_version, "in force");
 }
 
-static int validate(struct rn_daemon *d)
+int rn_command_rules_validate(struct rn_daemon *d)
 {
     return send_file(d, "POST", "/v1/rules/validate", NULL, "valid");
 }
 
-static int delete (struct rn_daemon *d)
+int rn_command_rules_delete(struct rn_daemon *d)
 {
-    if (!rn_daemon_ask(d, &(struct rn_daemon_request){"DELETE", "/v1/rules", NULL, NULL}))
+    return change(d, &(struct rn_daemon_request){.method = "DELETE", .target = "/v1/rules"},
+                  "the files are in force");
+}
+
+int rn_command_rules_reload(struct rn_daemon *d)
+{
+    return change(d, &(struct rn_daemon_request){.method = "POST", .target = "/v1/rules/reload"},
+                  "reloaded");
+}
+
+/* `ration shadow on`, `off` or `status`. */
+int rn_command_shadow(struct rn_daemon *d)
+{
+    const char *wanted = d->options->command->name + sizeof "shadow";
+    struct rn_output out = rn_output_to(stdout, d->options);
+    bool ask = strcmp(wanted, "status") == 0;
+
+    if (!ask)
+        rn_buf_putf(&d->body, "{\"shadow\":%s}", strcmp(wanted, "on") == 0 ? "true" : "false");
+    if (!rn_daemon_do(
+            d, &(struct rn_daemon_request){.method = ask ? "GET" : "PUT", .target = "/v1/shadow"}))
         return RN_EXIT_ERROR;
-    return d->status == 200 ? put_change(d, "the files are in force") : put_objection(d);
-}
-
-static int reload(struct rn_daemon *d)
-{
-    if (!rn_daemon_ask(d, &(struct rn_daemon_request){"POST", "/v1/rules/reload", NULL, NULL}))
-        return RN_EXIT_ERROR;
-    return d->status == 200 ? put_change(d, "reloaded") : put_objection(d);
-}
-
-int rn_command_rules_get(const struct rn_options *options)
-{
-    return rn_daemon_run(options, RN_PORT_ADMIN, get);
-}
-
-int rn_command_rules_push(const struct rn_options *options)
-{
-    return rn_daemon_run(options, RN_PORT_ADMIN, push);
-}
-
-int rn_command_rules_validate(const struct rn_options *options)
-{
-    return rn_daemon_run(options, RN_PORT_ADMIN, validate);
-}
-
-int rn_command_rules_delete(const struct rn_options *options)
-{
-    return rn_daemon_run(options, RN_PORT_ADMIN, delete);
-}
-
-int rn_command_rules_reload(const struct rn_options *options)
-{
-    return rn_daemon_run(options, RN_PORT_ADMIN, reload);
+    if (d->options->json)
+        rn_daemon_print(d);
+    else if (rn_cli_json_is_true(d->answer, "shadow"))
+        rn_output_put(&out, RN_ODD, "shadow mode is on: no request is refused\n");
+    else
+        rn_output_put(&out, RN_PLAIN, "shadow mode is off: limits are enforced\n");
+    return RN_EXIT_OK;
 }

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `ration top`: how much is decided and refused, and whose requests are refused
- * most; live on a terminal, else once.
- *
- * The daemon tells totals. What happens per second is the difference between
- * two samples.
+ * `ration top`: how much is decided and refused, and which clients are refused most; live on a
+ * terminal, else once. The daemon counts totals; the rate is the difference of two samples.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -16,7 +13,6 @@
 #include "base/clock.h"
 #include "cli/client/daemon.h"
 #include "cli/output/columns.h"
-#include "cli/output/pretty.h"
 #include "cli/output/screen.h"
 
 #define TEXT_SIZE 128 /* names of rules and keys are cut to this */
@@ -51,90 +47,72 @@ static void copy(char to[TEXT_SIZE], size_t *len, struct rn_slice text)
     to[*len] = '\0';
 }
 
-static bool ask_status(struct rn_daemon *d, struct sample *s)
-{
-    const struct rn_cli_json *decisions, *rules;
-    struct rn_slice version;
-
-    if (!rn_daemon_try(d, &(struct rn_daemon_request){.method = "GET", .target = "/v1/status"}))
-        return false;
-    s->at_ns = rn_clock_read_ns(CLOCK_MONOTONIC);
-    decisions = rn_cli_json_get(d->answer, "decisions");
-    rules = rn_cli_json_get(d->answer, "rules");
-    version = rn_cli_json_text(d->answer, "version");
-    snprintf(s->version, sizeof s->version, "%.*s", (int)version.len, version.data);
-    s->uptime_ns = rn_cli_json_seconds(d->answer, "uptime");
-    s->shadow = rn_cli_json_is_true(d->answer, "shadow");
-    rn_cli_json_u64(rules, "version", &s->rules_version);
-    rn_cli_json_u64(decisions, "allowed", &s->allowed);
-    rn_cli_json_u64(decisions, "refused", &s->refused);
-    return true;
-}
-
-static bool ask_keys(struct rn_daemon *d, struct sample *s)
-{
-    size_t len;
-
-    if (!rn_daemon_try(
-            d, &(struct rn_daemon_request){.method = "GET", .target = "/v1/top?count=1000"}))
-        return false;
-    s->row_count = 0;
-    for (const struct rn_cli_json *v = rn_cli_json_list(d->answer, "keys");
-         v != NULL && s->row_count < ROWS_MAX; v = v->next) {
-        struct row *row = &s->rows[s->row_count++];
-
-        copy(row->rule, &len, rn_cli_json_text(v, "rule"));
-        copy(row->key, &row->key_len, rn_cli_json_text(v, "key"));
-        row->refused = 0;
-        row->per_second = -1;
-        rn_cli_json_u64(v, "refused", &row->refused);
-    }
-    return true;
-}
-
-static const struct row *find_row(const struct sample *s, const struct row *like)
-{
-    for (size_t i = 0; i < s->row_count; i++)
-        if (strcmp(s->rows[i].rule, like->rule) == 0 && s->rows[i].key_len == like->key_len &&
-            memcmp(s->rows[i].key, like->key, like->key_len) == 0)
-            return &s->rows[i];
-    return NULL;
-}
-
 /* A restarted daemon counts from 0. */
 static double per_second(uint64_t now, uint64_t before, double seconds)
 {
     return now > before && seconds > 0 ? (double)(now - before) / seconds : 0;
 }
 
-static void compare(struct sample *now, const struct sample *before)
+/* Reads /v1/top, and the rates since the previous sample. The daemon's list is bounded: a new key
+ * inherits the count of the key it replaces. So only a key that was in the previous list has a
+ * rate. */
+static void read_rows(const struct rn_cli_json *keys, struct sample *now,
+                      const struct sample *before, double seconds)
 {
-    double seconds = (double)(now->at_ns - before->at_ns) / (double)RN_SECOND_NS;
+    size_t len;
 
-    now->allowed_per_second = per_second(now->allowed, before->allowed, seconds);
-    now->refused_per_second = per_second(now->refused, before->refused, seconds);
-    for (size_t i = 0; i < now->row_count; i++) {
-        const struct row *row = find_row(before, &now->rows[i]);
+    now->row_count = 0;
+    for (const struct rn_cli_json *v = keys; v != NULL && now->row_count < ROWS_MAX; v = v->next) {
+        struct row *row = &now->rows[now->row_count++];
 
-        /* The daemon's list is bounded: a new key inherits the count of the key it replaces. So
-         * only a key that was in the previous list has a rate. */
-        now->rows[i].per_second =
-            row != NULL ? per_second(now->rows[i].refused, row->refused, seconds) : -1;
+        copy(row->rule, &len, rn_cli_json_text(v, "rule"));
+        copy(row->key, &row->key_len, rn_cli_json_text(v, "key"));
+        row->refused = 0;
+        row->per_second = -1;
+        rn_cli_json_u64(v, "refused", &row->refused);
+        for (size_t i = 0; before->at_ns != 0 && i < before->row_count; i++) {
+            const struct row *b = &before->rows[i];
+
+            if (strcmp(b->rule, row->rule) == 0 && b->key_len == row->key_len &&
+                memcmp(b->key, row->key, row->key_len) == 0)
+                row->per_second = per_second(row->refused, b->refused, seconds);
+        }
     }
 }
 
 /* Takes a sample: samples[0] is the newest, samples[1] the previous one. */
 static bool take_sample(struct rn_daemon *d, struct sample samples[2])
 {
-    struct sample next = samples[1];
+    struct sample next = {.rows = samples[1].rows};
+    const struct sample *before = &samples[0];
+    const struct rn_cli_json *decisions;
+    struct rn_slice version;
+    double seconds;
 
-    next.allowed = next.refused = next.rules_version = 0;
-    if (!ask_status(d, &next) || d->status != 200 || !ask_keys(d, &next) || d->status != 200)
+    if (!rn_daemon_try(d, &(struct rn_daemon_request){.method = "GET", .target = "/v1/status"}) ||
+        d->status != 200)
         return false;
+    next.at_ns = rn_clock_read_ns(CLOCK_MONOTONIC);
+    decisions = rn_cli_json_get(d->answer, "decisions");
+    version = rn_cli_json_text(d->answer, "version");
+    snprintf(next.version, sizeof next.version, "%.*s", (int)version.len, version.data);
+    next.uptime_ns = rn_cli_json_seconds(d->answer, "uptime");
+    next.shadow = rn_cli_json_is_true(d->answer, "shadow");
+    rn_cli_json_u64(rn_cli_json_get(d->answer, "rules"), "version", &next.rules_version);
+    rn_cli_json_u64(decisions, "allowed", &next.allowed);
+    rn_cli_json_u64(decisions, "refused", &next.refused);
+    seconds = (double)(next.at_ns - before->at_ns) / (double)RN_SECOND_NS;
+    if (before->at_ns != 0) {
+        next.allowed_per_second = per_second(next.allowed, before->allowed, seconds);
+        next.refused_per_second = per_second(next.refused, before->refused, seconds);
+    }
+    if (!rn_daemon_try(
+            d, &(struct rn_daemon_request){.method = "GET", .target = "/v1/top?count=1000"}) ||
+        d->status != 200)
+        return false;
+    read_rows(rn_cli_json_list(d->answer, "keys"), &next, before, seconds);
     samples[1] = samples[0];
     samples[0] = next;
-    if (samples[1].at_ns != 0)
-        compare(&samples[0], &samples[1]);
     return true;
 }
 
@@ -194,29 +172,31 @@ static void put_rows(const struct rn_output *out, const struct sample *s, uint64
 
 static void put_json(const struct sample *s, uint64_t most)
 {
-    struct rn_pretty json = RN_PRETTY_TO(stdout);
+    struct rn_buf text = {0};
+    struct rn_members m = {.out = &text};
 
-    rn_pretty_open(&json, NULL, '{');
-    rn_pretty_uint(&json, "allowed", s->allowed);
-    rn_pretty_uint(&json, "refused", s->refused);
-    rn_pretty_number(&json, "allowed_per_second", s->allowed_per_second);
-    rn_pretty_number(&json, "refused_per_second", s->refused_per_second);
-    rn_pretty_number(&json, "block_rate", block_rate(s));
-    rn_pretty_bool(&json, "shadow", s->shadow);
-    rn_pretty_open(&json, "keys", '[');
+    rn_members_open(&m, NULL, '{');
+    rn_members_u64(&m, "allowed", s->allowed);
+    rn_members_u64(&m, "refused", s->refused);
+    rn_output_number(&m, "allowed_per_second", s->allowed_per_second, 3);
+    rn_output_number(&m, "refused_per_second", s->refused_per_second, 3);
+    rn_output_number(&m, "block_rate", block_rate(s), 3);
+    rn_members_bool(&m, "shadow", s->shadow);
+    rn_members_open(&m, "keys", '[');
     for (size_t i = 0; i < s->row_count && i < most; i++) {
-        rn_pretty_open(&json, NULL, '{');
-        rn_pretty_text(&json, "rule", rn_slice_of(s->rows[i].rule));
-        rn_pretty_text(&json, "key", (struct rn_slice){s->rows[i].key, s->rows[i].key_len});
-        rn_pretty_uint(&json, "refused", s->rows[i].refused);
+        rn_members_open(&m, NULL, '{');
+        rn_members_text(&m, "rule", rn_slice_of(s->rows[i].rule));
+        rn_members_text(&m, "key", (struct rn_slice){s->rows[i].key, s->rows[i].key_len});
+        rn_members_u64(&m, "refused", s->rows[i].refused);
         if (s->rows[i].per_second < 0)
-            rn_pretty_null(&json, "per_second");
+            rn_members_null(&m, "per_second");
         else
-            rn_pretty_number(&json, "per_second", s->rows[i].per_second);
-        rn_pretty_close(&json, '}');
+            rn_output_number(&m, "per_second", s->rows[i].per_second, 3);
+        rn_members_close(&m, '}');
     }
-    rn_pretty_close(&json, ']');
-    rn_pretty_close(&json, '}');
+    rn_members_close(&m, ']');
+    rn_members_close(&m, '}');
+    rn_output_json(&text);
 }
 
 /* --- once, and live ---------------------------------------------------------------- */
@@ -227,12 +207,12 @@ static int show_once(struct rn_daemon *d, struct sample samples[2])
     int64_t interval_ns = d->options->interval_ns;
     struct timespec wait = {interval_ns / RN_SECOND_NS, interval_ns % RN_SECOND_NS};
 
-    if (!take_sample(d, samples))
-        goto failed;
     while (nanosleep(&wait, &wait) != 0 && errno == EINTR)
         ;
-    if (!take_sample(d, samples))
-        goto failed;
+    if (!take_sample(d, samples)) {
+        rn_daemon_complain(d);
+        return RN_EXIT_ERROR;
+    }
     if (d->options->json) {
         put_json(&samples[0], d->options->count);
     } else {
@@ -240,12 +220,8 @@ static int show_once(struct rn_daemon *d, struct sample samples[2])
         put_rows(&out, &samples[0], d->options->count);
     }
     return RN_EXIT_OK;
-failed:
-    rn_daemon_complain(d);
-    return RN_EXIT_ERROR;
 }
 
-/* Keeps trying while the daemon is away. */
 static void draw(struct rn_screen *screen, const struct rn_daemon *d, const struct sample *s,
                  bool fresh)
 {
@@ -266,16 +242,13 @@ static void draw(struct rn_screen *screen, const struct rn_daemon *d, const stru
     free(text);
 }
 
+/* Keeps trying while the daemon is away. */
 static int show_live(struct rn_daemon *d, struct sample samples[2])
 {
     struct rn_screen screen;
     enum rn_screen_event event = RN_SCREEN_TIME;
     bool fresh = true;
 
-    if (!take_sample(d, samples)) {
-        rn_daemon_complain(d);
-        return RN_EXIT_ERROR;
-    }
     if (!rn_screen_open(&screen)) {
         rn_output_error("this terminal cannot be used: %s; --once works without one",
                         strerror(errno));
@@ -294,25 +267,21 @@ static int show_live(struct rn_daemon *d, struct sample samples[2])
     return RN_EXIT_OK;
 }
 
-static int run(struct rn_daemon *d)
+int rn_command_top(struct rn_daemon *d)
 {
-    struct sample samples[2] = {{.at_ns = 0}, {.at_ns = 0}};
+    struct sample samples[2] = {{.rows = calloc(ROWS_MAX, sizeof *samples->rows)},
+                                {.rows = calloc(ROWS_MAX, sizeof *samples->rows)}};
     bool live =
         !d->options->once && !d->options->json && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
     int status = RN_EXIT_ERROR;
 
-    for (int i = 0; i < 2; i++)
-        samples[i].rows = calloc(ROWS_MAX, sizeof *samples[i].rows);
     if (samples[0].rows == NULL || samples[1].rows == NULL)
         rn_output_error("out of memory");
+    else if (!take_sample(d, samples))
+        rn_daemon_complain(d);
     else
         status = live ? show_live(d, samples) : show_once(d, samples);
     free(samples[0].rows);
     free(samples[1].rows);
     return status;
-}
-
-int rn_command_top(const struct rn_options *options)
-{
-    return rn_daemon_run(options, RN_PORT_ADMIN, run);
 }

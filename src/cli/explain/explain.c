@@ -35,20 +35,17 @@ static int explain_files(struct rn_offline *offline)
                                                        o->json && o->matching,
                                                        offline->envoy ? &descriptor : NULL});
     rn_members_close(&m, '}');
-    rn_buf_put_char(&json, '\n');
-    if (code == 0 && !json.failed && o->json) {
-        fwrite(json.data, 1, json.len, stdout);
-    } else if (code == 0 && !json.failed) {
-        answer = rn_cli_json_parse(&arena, json.data, json.len, NULL);
+    if (code != 0) {
+        rn_output_error("no decision: %s", ration_error_text(code));
+    } else if (o->json) {
+        rn_output_json(&json);
+    } else {
+        answer = json.failed ? NULL : rn_cli_json_parse(&arena, json.data, json.len, NULL);
         rn_cli_explain_put_request(&out, o, answer);
         if (offline->envoy)
             rn_cli_explain_put_descriptor(&out, offline, &outcome);
         rn_cli_explain_put_answer(&out, o, answer, &outcome);
     }
-    if (code == 0 && (json.failed || (answer == NULL && !o->json)))
-        code = RATION_ENOMEM;
-    if (code != 0)
-        rn_output_error("no decision: %s", ration_error_text(code));
     rn_arena_done(&arena);
     rn_buf_done(&json);
     return code != 0 ? RN_EXIT_ERROR : outcome.decision.allowed ? RN_EXIT_OK : RN_EXIT_REFUSED;

@@ -91,6 +91,27 @@ void rn_output_place(const struct rn_output *out, struct rn_slice file, uint32_t
     fprintf(out->file, ":%" PRIu32 "%s", line, out->colour ? "\033[0m" : "");
 }
 
+void rn_output_number(struct rn_members *m, const char *name, double value, int decimals)
+{
+    char text[400];
+    int len = snprintf(text, sizeof text, "%.*f", decimals, value);
+
+    while (text[len - 1] == '0')
+        len--;
+    len -= text[len - 1] == '.';
+    rn_members_name(m, name);
+    rn_buf_put(m->out, text, (size_t)len);
+}
+
+void rn_output_json(struct rn_buf *json)
+{
+    if (json->failed)
+        rn_output_error("out of memory");
+    else
+        printf("%.*s\n", (int)json->len, json->data);
+    rn_buf_done(json);
+}
+
 void rn_output_error(const char *format, ...)
 {
     va_list args;

@@ -11,6 +11,7 @@
 
 #include "base/slice.h"
 #include "cli/options.h"
+#include "wire/members.h"
 
 enum rn_style { RN_PLAIN, RN_BOLD, RN_DIM, RN_GOOD, RN_BAD, RN_ODD };
 
@@ -46,6 +47,11 @@ void rn_output_report(const struct rn_output *out, struct rn_report *report);
 /* 340 ms, 2.5 s, 3 min 20 s, 2 days 4 h; never. Rounded up. */
 #define RN_TIME_TEXT 40
 const char *rn_output_time(int64_t ns, char text[RN_TIME_TEXT]);
+
+/* Adds a JSON number with up to `decimals` decimals, without zeros at the end. */
+void rn_output_number(struct rn_members *m, const char *name, double value, int decimals);
+/* Prints JSON and a newline on stdout, and frees the buffer. */
+void rn_output_json(struct rn_buf *json);
 
 /* Prints `ration: ` and a line on stderr. */
 void rn_output_error(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -11,7 +11,8 @@ The rules:
 - a function shared between files is called rn_<file>_<verb>, after the file or the
   header it is in, in singular or plural, or after the folder; where another room has such a
   file, the folder or the room stands before it (rn_cli_http_ask). In nginx all begin with rn_ngx_;
-- no such prefix belongs to two rooms.
+- no such prefix belongs to two rooms;
+- every word in the name of a file or folder of a room is in the glossary of docs/architecture.md.
 The source is read as clang-format leaves it: a function ends at a brace in column 0.
 """
 
@@ -46,7 +47,7 @@ class Function:
 
 class Tree:
     def __init__(self, root):
-        self.src = root / "src"
+        self.root, self.src = root, root / "src"
         self.text = {}
         self.functions = []
         for path in sorted(self.src.rglob("*.[ch]")):
@@ -147,14 +148,35 @@ def shared_prefixes(tree):
             yield f"rn_{prefix}_ is a prefix in several rooms: {examples}"
 
 
+def glossary(tree):
+    """Its words: the first cell of each row, and those that have their usual sense."""
+    text = (tree.root / "docs" / "architecture.md").read_text().partition("## Glossary")[2]
+    rows = re.findall(r"^\| ([^|]*) \|", text, re.M)
+    usual = re.search(r"^Words in their usual sense: ([^.]*)\.$", text, re.M)[1]
+    return set(re.findall(r"\w+", " ".join([*rows, usual]).lower()))
+
+
+def unexplained(tree):
+    first = {}  # of each word: the file that has it
+    for where in tree.text:
+        for part in where.with_suffix("").parts[1:]:
+            for word in part.removesuffix("_internal").split("_"):
+                first.setdefault(word, where)
+    known = glossary(tree)
+    for word, where in first.items():
+        if not known & {word, word.removesuffix("s"), word + "s"}:
+            yield f'{where}: "{word}" is not in the glossary of docs/architecture.md'
+
+
 def faults(tree):
-    return [*doubled_tags(tree), *misnamed(tree), *shared_prefixes(tree)]
+    return [*doubled_tags(tree), *misnamed(tree), *shared_prefixes(tree), *unexplained(tree)]
 
 
 PLANTS = [
     ("base/planted.h", "struct rn_limit {\n    int a;\n};\n", "rn_limit is defined in"),
     ("base/planted.c", "void rn_other_call(void)\n{\n}\n", "rn_other_call() should begin with rn_planted_"),
     ("base/limit.c", "void rn_limit_planted(void)\n{\n}\n", "rn_limit_ is a prefix in several rooms"),
+    ("base/planted.c", "", '"planted" is not in the glossary'),
 ]
 
 
@@ -165,6 +187,7 @@ def self_test(root):
         with tempfile.TemporaryDirectory() as scratch:
             copy = pathlib.Path(scratch)
             shutil.copytree(root / "src", copy / "src")
+            shutil.copytree(root / "docs", copy / "docs")
             (copy / "src" / name).write_text(text)
             found = faults(Tree(copy))
             if not any(expected in fault for fault in found):

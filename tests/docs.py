@@ -10,6 +10,7 @@ usage: docs.py ROOT [BUILD]
 - C blocks of README.md and docs/library.md compile, and so does the example at the top of each
   public header; with BUILD, blocks marked `c complete` are also linked with BUILD/libration.so and run
 - relative links lead somewhere, also to headings
+- the index of tests in CONTRIBUTING.md has every folder of src/ and every test, and names no other
 - man/ration.3.scd names every function that the headers export, and no other;
   it is a sound man page, if scdoc is installed
 
@@ -64,7 +65,7 @@ HEADER_CODE = re.compile(r"^ \*     (.*)$", re.M)
 CODE = re.compile(r"^```(\S*)[ ]*([^\n]*)\n(.*?)^```", re.M | re.S)
 NAMED_FUNCTION = re.compile(r"`(\w+)\(\)`")
 NAMED_FILE = re.compile(r"`((?:src|include|tests|docs|examples|bench|fuzz|man|"
-                        r"base|core|rules|store|limiter|net)/[\w./-]+\.\w+)`")
+                        r"base|cli|core|front|limiter|net|nginx|rationd|redis|rules|store|wire)/[\w./-]+\.\w+)`")
 PAIR = re.compile(NAMED_FILE.pattern + r"\s+" + NAMED_FUNCTION.pattern)
 LINK = re.compile(r"\[[^]]*\]\(([^)\s]+)\)")
 
@@ -109,7 +110,7 @@ def check_names(root, page, texts):
     """Functions and files that a page names and that do not exist."""
     text = CODE.sub(blank, page.read_text())
     faults = [f"no file {f}" for f in NAMED_FILE.findall(text)
-              if f not in texts and not (root / f).exists()]
+              if not (root / f).exists() and not (root / "src" / f).exists()]
     faults += [f"no {name}() in src/ or include/" for name in NAMED_FUNCTION.findall(text)
                if not any(has_function(t, name) for t in texts.values())]
     faults += [f"no {name}() in {file}" for file, name in PAIR.findall(text)
@@ -186,6 +187,22 @@ def check_links(page):
     return faults
 
 
+def check_index(root, page):
+    """Rows: folders of src/, then patterns of tests, from tests/."""
+    rows = [re.findall(r"`([^`]+)`", row) for row in re.findall(r"^\| (`src/.*) \|$", page.read_text(), re.M)]
+    folders = {row[0] for row in rows}
+    patterns = {pattern for row in rows for pattern in row[1:]}
+    faults = [f"{folder}: there is no such folder" for folder in sorted(folders) if not (root / folder).is_dir()]
+    rooms = {path.parent.relative_to(root) for path in (root / "src").rglob("*.[ch]")}
+    faults += [f"{room} is not in the index" for room in sorted(rooms)
+               if not folders & {room.as_posix(), *(parent.as_posix() for parent in room.parents)}]
+    found = {pattern: set((root / "tests").glob(pattern)) for pattern in patterns}
+    faults += [f"{pattern}: there is no such test" for pattern in sorted(patterns) if not found[pattern]]
+    tests = {*(root / "tests/unit").rglob("test_*.c"), *(root / "tests/system").glob("test_*.py")}
+    missing = tests - set().union(*found.values())
+    return faults + [f"{test.relative_to(root)} is not in the index" for test in sorted(missing)]
+
+
 def check_man(root, page):
     headers = "".join(h.read_text() for h in (root / "include/ration").glob("*.h"))
     exported = set(re.findall(r"^RATION_API\b[^;(]*?\b(ration_\w+)\(", headers, re.M))
@@ -213,6 +230,7 @@ def main():
         check_code(root, build, root / name, checks)
     for header in sorted((root / "include/ration").glob("*.h")):
         check_header(root, header, checks)
+    checks.report("the index of tests in CONTRIBUTING.md", check_index(root, root / "CONTRIBUTING.md"))
     checks.report("man/ration.3.scd", check_man(root, root / "man/ration.3.scd"))
     return 1 if checks.failed else 0
 

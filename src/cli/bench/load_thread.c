@@ -13,6 +13,7 @@
 
 #define IN_BYTES (64 << 10)
 #define EVENTS 256
+#define CONNECT_NS (5 * RN_SECOND_NS)
 #define GRACE_NS (2 * RN_SECOND_NS) /* wait this long for the last answers */
 
 struct rn_bench_conn {
@@ -45,8 +46,10 @@ static void count(uint64_t *counter)
 static bool connect_one(struct rn_bench_thread *d, struct rn_bench_conn *c)
 {
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = c};
+    struct rn_endpoint_deadline until = {now_ns() + CONNECT_NS, -1};
+    bool unreachable;
 
-    if (!rn_endpoint_connect(d->plan->endpoint, &c->stream, d->problem))
+    if (!rn_endpoint_connect(d->plan->endpoint, &c->stream, &until, d->problem, &unreachable))
         return false;
     epoll_ctl(d->epoll_fd, EPOLL_CTL_ADD, c->stream.fd, &event);
     c->wants_out = false;
@@ -61,7 +64,7 @@ static bool connect_one(struct rn_bench_thread *d, struct rn_bench_conn *c)
 static void disconnect(struct rn_bench_thread *d, struct rn_bench_conn *c)
 {
     const char *address = d->plan->endpoint->address.text;
-    const char *why = c->stream.tls != NULL ? rn_cli_tls_problem(c->stream.tls) : "";
+    const char *why = c->stream.tls != NULL ? c->stream.tls->problem : "";
 
     if (c->in_flight > 0 && d->problem[0] == '\0') {
         if (why[0] != '\0')

@@ -37,62 +37,40 @@ static bool find_address(struct rn_daemon *d)
     }
     if (text == NULL)
         text = http ? DEFAULT_HTTP : DEFAULT_ADMIN;
-    if (!rn_endpoint_init(&d->endpoint, o, source, text, RN_DAEMON_ADDRESS_HTTP))
-        return false;
-    d->http.address = d->endpoint.address;
-    d->http.tls_config = d->endpoint.tls_config;
-    return true;
-}
-
-/* Printable ASCII without spaces, as a header may have. */
-static bool is_token(const char *text)
-{
-    size_t len = strlen(text);
-
-    for (size_t i = 0; i < len; i++)
-        if (text[i] <= ' ' || text[i] > '~')
-            return false;
-    return len > 0;
-}
-
-static bool read_token_file(struct rn_daemon *d)
-{
-    const char *path = d->options->token_file;
-    char problem[RN_FILE_PROBLEM];
-    int fd = rn_file_open(path, problem);
-    FILE *file = fd >= 0 ? fdopen(fd, "r") : NULL;
-    size_t len;
-
-    if (file == NULL) {
-        rn_output_error("--token-file: %s cannot be opened: %s", rn_excerpt(rn_slice_of(path)).text,
-                        fd < 0 ? problem : strerror(errno));
-        return false;
-    }
-    len = fread(d->token, 1, sizeof d->token - 1, file);
-    fclose(file);
-    while (len > 0 && (d->token[len - 1] == '\n' || d->token[len - 1] == '\r'))
-        len--;
-    d->token[len] = '\0';
-    return true;
+    return rn_endpoint_init(&d->endpoint, o, source, text, RN_DAEMON_ADDRESS_HTTP);
 }
 
 static bool find_token(struct rn_daemon *d)
 {
-    const char *from = d->options->token_file != NULL ? "--token-file" : "RATION_TOKEN";
-    const char *text = rn_endpoint_environment("RATION_TOKEN");
+    const char *path = d->options->token_file, *text = rn_endpoint_environment("RATION_TOKEN");
+    char problem[RN_FILE_PROBLEM];
+    size_t len, at = 0;
 
-    if (d->options->token_file != NULL) {
-        if (!read_token_file(d))
+    if (path != NULL) {
+        int fd = rn_file_open(path, problem);
+        FILE *file = fd >= 0 ? fdopen(fd, "r") : NULL;
+
+        if (file == NULL) {
+            rn_output_error("--token-file: %s cannot be opened: %s",
+                            rn_excerpt(rn_slice_of(path)).text, fd < 0 ? problem : strerror(errno));
             return false;
+        }
+        len = fread(d->token, 1, sizeof d->token - 1, file);
+        fclose(file);
+        while (len > 0 && (d->token[len - 1] == '\n' || d->token[len - 1] == '\r'))
+            len--;
+        d->token[len] = '\0';
     } else if (text != NULL) {
         snprintf(d->token, sizeof d->token, "%s", text);
     } else {
         return true;
     }
-    if (!is_token(d->token) || strlen(d->token) == sizeof d->token - 1) {
+    while (d->token[at] > ' ' && d->token[at] <= '~')
+        at++;
+    if (at == 0 || d->token[at] != '\0' || at == sizeof d->token - 1) {
         rn_output_error("%s: not a token; expected up to 254 letters, digits and signs without "
                         "spaces",
-                        from);
+                        path != NULL ? "--token-file" : "RATION_TOKEN");
         return false;
     }
     d->http.token = d->token;
@@ -125,6 +103,7 @@ bool rn_daemon_init(struct rn_daemon *d, const struct rn_options *options, enum 
     *d = (struct rn_daemon){.options = options, .port = port};
     rn_cli_http_init(&d->http);
     d->http.timeout_ns = options->timeout_ns;
+    d->http.endpoint = &d->endpoint;
     if (options->word_count > 0 && (options->command->options & RN_OPTION(RN_OPTION_FILES)) != 0) {
         rn_output_error(
             "give either rules files or the address of a daemon, which has its own rules");
@@ -175,16 +154,8 @@ static bool fail_as_stranger(struct rn_daemon *d)
     d->answer = NULL;
     snprintf(d->http.problem, sizeof d->http.problem,
              "what answers at %s is not rationd%s (HTTP status %u); %s ADDR names another address",
-             d->http.address.text, d->port == RN_PORT_ADMIN ? "'s admin port" : "", d->status,
+             d->endpoint.address.text, d->port == RN_PORT_ADMIN ? "'s admin port" : "", d->status,
              d->port == RN_PORT_ADMIN ? "--admin" : "--http");
-    return false;
-}
-
-static bool fail_as_unknown(struct rn_daemon *d)
-{
-    snprintf(d->http.problem, sizeof d->http.problem,
-             "rationd at %s wants a token%s; --token-file FILE or RATION_TOKEN gives one",
-             d->http.address.text, d->http.token != NULL ? ", and not this one" : "");
     return false;
 }
 
@@ -194,8 +165,12 @@ static bool read_answer(struct rn_daemon *d, const struct rn_cli_http_response *
 {
     d->status = answer->status;
     d->text = (struct rn_slice){answer->body, answer->body_len};
-    if (answer->status == 401)
-        return fail_as_unknown(d);
+    if (answer->status == 401) {
+        snprintf(d->http.problem, sizeof d->http.problem,
+                 "rationd at %s wants a token%s; --token-file FILE or RATION_TOKEN gives one",
+                 d->endpoint.address.text, d->http.token != NULL ? ", and not this one" : "");
+        return false;
+    }
     if (accept != NULL && answer->status == 200)
         return strncmp(answer->type, accept, strlen(accept)) == 0 || fail_as_stranger(d);
     d->copy = malloc(answer->body_len + 1);
@@ -235,19 +210,6 @@ bool rn_daemon_try(struct rn_daemon *d, const struct rn_daemon_request *q)
     return ok && read_answer(d, &answer, q->accept);
 }
 
-/* Why there is no answer, and what may help. */
-static void complain_of_caller(const struct rn_daemon *d)
-{
-    bool files = (d->options->command->options & RN_OPTION(RN_OPTION_FILES)) != 0;
-
-    if (d->http.unreachable)
-        rn_output_error("%s; is it running? %s ADDR names another address%s", d->http.problem,
-                        d->port == RN_PORT_HTTP ? "--http" : "--admin",
-                        files ? ", and with a rules file none is asked" : "");
-    else
-        rn_output_error("%s", d->http.problem);
-}
-
 bool rn_daemon_ask(struct rn_daemon *d, const struct rn_daemon_request *q)
 {
     if (rn_daemon_try(d, q))
@@ -260,15 +222,20 @@ void rn_daemon_complain(const struct rn_daemon *d)
 {
     struct rn_output err = {.file = stderr};
     struct rn_slice message = rn_cli_json_text(d->answer, "message");
+    bool files = (d->options->command->options & RN_OPTION(RN_OPTION_FILES)) != 0;
 
-    if (d->answer == NULL) {
-        complain_of_caller(d);
+    if (d->answer == NULL && d->http.unreachable)
+        rn_output_error("%s; is it running? %s ADDR names another address%s", d->http.problem,
+                        d->port == RN_PORT_HTTP ? "--http" : "--admin",
+                        files ? ", and with a rules file none is asked" : "");
+    else if (d->answer == NULL)
+        rn_output_error("%s", d->http.problem);
+    if (d->answer == NULL)
         return;
-    }
     fflush(stdout);
     fputs("ration: ", stderr);
     if (message.data == NULL)
-        fprintf(stderr, "rationd at %s answered with HTTP status %u", d->http.address.text,
+        fprintf(stderr, "rationd at %s answered with HTTP status %u", d->endpoint.address.text,
                 d->status);
     else
         rn_output_lines(&err, message);

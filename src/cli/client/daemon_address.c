@@ -20,35 +20,6 @@ static bool complain(const char *text, const char *why, char problem[RN_DAEMON_A
     return false;
 }
 
-static bool parse_unix(const char *text, struct rn_daemon_address *address,
-                       char problem[RN_DAEMON_ADDRESS_PROBLEM])
-{
-    struct sockaddr_un *un = (struct sockaddr_un *)&address->socket;
-    const char *path = text + 5;
-
-    if (path[0] == '\0')
-        return complain(text, "no path behind unix:", problem);
-    if (strlen(path) >= sizeof un->sun_path)
-        return complain(text, "paths of sockets have at most 107 bytes", problem);
-    un->sun_family = AF_UNIX;
-    memcpy(un->sun_path, path, strlen(path) + 1);
-    address->len = sizeof *un;
-    return true;
-}
-
-/* Removes the brackets of an IPv6 address. */
-static bool copy_host(const char *text, size_t len, char host[RN_DAEMON_ADDRESS_TEXT])
-{
-    if (len >= 2 && text[0] == '[' && text[len - 1] == ']') {
-        text++;
-        len -= 2;
-    } else if (memchr(text, ':', len) != NULL) {
-        return false;
-    }
-    snprintf(host, RN_DAEMON_ADDRESS_TEXT, "%.*s", (int)len, text);
-    return true;
-}
-
 static bool look_up(const char *text, const char *port, struct rn_daemon_address *address,
                     char problem[RN_DAEMON_ADDRESS_PROBLEM])
 {
@@ -100,24 +71,39 @@ static void take_scheme(const char *text, struct rn_daemon_address *address)
 bool rn_daemon_address_parse(const char *given, struct rn_daemon_address *address,
                              char problem[RN_DAEMON_ADDRESS_PROBLEM])
 {
-    const char *text = address->text, *colon;
+    struct sockaddr_un *un = (struct sockaddr_un *)&address->socket;
+    const char *text = address->text, *path = text + 5, *colon;
+    size_t len;
 
     *address = (struct rn_daemon_address){.len = 0};
     if (strlen(given) >= RN_DAEMON_ADDRESS_TEXT - sizeof HERE)
         return complain(given, "it is too long", problem);
     take_scheme(given, address);
+    if (strncmp(text, "unix:", 5) == 0) {
+        if (address->tls)
+            return complain(given, "unix sockets do not speak TLS", problem);
+        if (path[0] == '\0')
+            return complain(text, "no path behind unix:", problem);
+        if (strlen(path) >= sizeof un->sun_path)
+            return complain(text, "paths of sockets have at most 107 bytes", problem);
+        un->sun_family = AF_UNIX;
+        memcpy(un->sun_path, path, strlen(path) + 1);
+        address->len = sizeof *un;
+        return true;
+    }
     colon = strrchr(text, ':');
-    if (strncmp(text, "unix:", 5) == 0 && address->tls)
-        return complain(given, "unix sockets do not speak TLS", problem);
-    if (strncmp(text, "unix:", 5) == 0)
-        return parse_unix(text, address, problem);
     if (colon == NULL)
         return complain(given, "it has no port", problem);
     if (colon[1] == '\0' || strspn(colon + 1, "0123456789") != strlen(colon + 1) ||
         strlen(colon + 1) > 5 || strtoul(colon + 1, NULL, 10) > 65535 ||
         strtoul(colon + 1, NULL, 10) == 0)
         return complain(given, "a port is a number from 1 to 65535", problem);
-    if (!copy_host(text, (size_t)(colon - text), address->host))
+    len = (size_t)(colon - text);
+    if (len >= 2 && text[0] == '[' && text[len - 1] == ']')
+        snprintf(address->host, sizeof address->host, "%.*s", (int)len - 2, text + 1);
+    else if (memchr(text, ':', len) == NULL)
+        snprintf(address->host, sizeof address->host, "%.*s", (int)len, text);
+    else
         return complain(given, "an IPv6 address must be in brackets", problem);
     return look_up(given, colon + 1, address, problem);
 }

@@ -8,10 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "cli/output/output.h"
 #include "rules/report/report.h"
-
-#define HANDSHAKE_MS 5000 /* for each message of the handshake */
 
 const char *rn_endpoint_environment(const char *name)
 {
@@ -32,46 +31,15 @@ static const char *scheme_of(enum rn_daemon_address_protocol protocol, bool tls)
     return tls ? "https://" : "http://";
 }
 
-/* TLS options with a plain-text address are a mistake. */
-static bool check_plain(const struct rn_endpoint *endpoint, const struct rn_options *o,
-                        enum rn_daemon_address_protocol protocol)
-{
-    const char *option = o->cacert != NULL ? "--cacert"
-                         : o->cert != NULL ? "--cert"
-                         : o->key != NULL  ? "--key"
-                                           : NULL;
-
-    if (option == NULL)
-        return true;
-    rn_output_error("%s is for TLS; write the address as %s%s", option, scheme_of(protocol, true),
-                    endpoint->address.host[0] != '\0' ? endpoint->address.text : "HOST:PORT");
-    return false;
-}
-
-static bool read_tls_files(struct rn_endpoint *endpoint, const struct rn_options *o)
+bool rn_endpoint_init(struct rn_endpoint *endpoint, const struct rn_options *o, const char *source,
+                      const char *text, enum rn_daemon_address_protocol protocol)
 {
     struct rn_cli_tls_files files = {.ca = given_or(o->cacert, "RATION_CACERT"),
                                      .cert = given_or(o->cert, "RATION_CERT"),
                                      .key = given_or(o->key, "RATION_KEY")};
-    char problem[RN_CLI_TLS_PROBLEM];
-
-    if (files.key != NULL && files.cert == NULL) {
-        rn_output_error("--key needs a certificate, too; --cert FILE names it");
-        return false;
-    }
-    if (files.key == NULL)
-        files.key = files.cert; /* both may be in one file */
-    endpoint->tls_config = rn_cli_tls_config_new(&files, problem);
-    if (endpoint->tls_config == NULL)
-        rn_output_error("%s", problem);
-    return endpoint->tls_config != NULL;
-}
-
-bool rn_endpoint_init(struct rn_endpoint *endpoint, const struct rn_options *o, const char *source,
-                      const char *text, enum rn_daemon_address_protocol protocol)
-{
-    char problem[RN_DAEMON_ADDRESS_PROBLEM];
+    const char *option = o->cacert != NULL ? "--cacert" : o->cert != NULL ? "--cert" : "--key";
     struct rn_daemon_address *address = &endpoint->address;
+    char problem[RN_CLI_TLS_PROBLEM];
 
     *endpoint = (struct rn_endpoint){.tls_config = NULL};
     if (!rn_daemon_address_parse(text, address, problem)) {
@@ -84,7 +52,24 @@ bool rn_endpoint_init(struct rn_endpoint *endpoint, const struct rn_options *o, 
                         scheme_of(protocol, true));
         return false;
     }
-    return address->tls ? read_tls_files(endpoint, o) : check_plain(endpoint, o, protocol);
+    if (!address->tls) { /* then options for TLS are a mistake */
+        if (o->cacert == NULL && o->cert == NULL && o->key == NULL)
+            return true;
+        rn_output_error("%s is for TLS; write the address as %s%s", option,
+                        scheme_of(protocol, true),
+                        address->host[0] != '\0' ? address->text : "HOST:PORT");
+        return false;
+    }
+    if (files.key != NULL && files.cert == NULL) {
+        rn_output_error("--key needs a certificate, too; --cert FILE names it");
+        return false;
+    }
+    if (files.key == NULL)
+        files.key = files.cert; /* both may be in one file */
+    endpoint->tls_config = rn_cli_tls_config_new(&files, problem);
+    if (endpoint->tls_config == NULL)
+        rn_output_error("%s", problem);
+    return endpoint->tls_config != NULL;
 }
 
 void rn_endpoint_done(struct rn_endpoint *endpoint)
@@ -95,43 +80,80 @@ void rn_endpoint_done(struct rn_endpoint *endpoint)
 
 /* --- connecting -------------------------------------------------------------------- */
 
-/* Opens the socket and does the TLS handshake. NULL: done; else the problem. */
-static const char *open_stream(const struct rn_endpoint *endpoint, struct rn_stream *stream)
+bool rn_endpoint_wait(const struct rn_endpoint *endpoint, const struct rn_stream *stream,
+                      short events, const struct rn_endpoint_deadline *until,
+                      char problem[RN_ENDPOINT_PROBLEM])
 {
-    const struct rn_daemon_address *a = &endpoint->address;
-    int one = 1;
+    struct pollfd fds[2] = {{.fd = stream->fd, .events = events},
+                            {.fd = until->wake_fd, .events = POLLIN}};
+    int ready;
 
-    stream->fd = socket(a->socket.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (stream->fd < 0 || connect(stream->fd, (const struct sockaddr *)&a->socket, a->len) != 0)
-        return strerror(errno);
-    if (a->socket.ss_family != AF_UNIX)
-        setsockopt(stream->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-    if (endpoint->tls_config == NULL)
-        return NULL;
-    stream->tls = rn_cli_tls_new(endpoint->tls_config, stream->fd, endpoint->address.host);
-    if (stream->tls == NULL)
-        return "out of memory";
-    while (rn_cli_tls_begin(stream->tls) != 0) {
-        struct pollfd fd = {.fd = stream->fd, .events = rn_cli_tls_wants(stream->tls)};
+    do {
+        int64_t left_ns = until->ns - rn_clock_read_ns(CLOCK_MONOTONIC);
 
-        if (errno != EAGAIN)
-            return rn_cli_tls_problem(stream->tls);
-        if (poll(&fd, 1, HANDSHAKE_MS) == 0)
-            return "it does not answer; does it speak TLS?";
-    }
-    return NULL;
+        ready = poll(fds, 2, left_ns <= 0 ? 0 : (int)(left_ns / 1000000) + 1);
+    } while (ready < 0 && errno == EINTR);
+    if (ready > 0 && fds[1].revents == 0)
+        return true;
+    if (ready > 0)
+        snprintf(problem, RN_ENDPOINT_PROBLEM, "interrupted");
+    else
+        snprintf(problem, RN_ENDPOINT_PROBLEM,
+                 "rationd at %s does not answer in time; --timeout waits longer",
+                 endpoint->address.text);
+    return false;
+}
+
+bool rn_endpoint_fail(const struct rn_endpoint *endpoint, const struct rn_stream *stream,
+                      char problem[RN_ENDPOINT_PROBLEM])
+{
+    const char *address = endpoint->address.text;
+
+    if (errno == EPROTO && stream->tls != NULL)
+        snprintf(problem, RN_ENDPOINT_PROBLEM, "no TLS with %s: %s", address, stream->tls->problem);
+    else
+        snprintf(problem, RN_ENDPOINT_PROBLEM, "the connection to %s broke: %s", address,
+                 strerror(errno));
+    return false;
 }
 
 bool rn_endpoint_connect(const struct rn_endpoint *endpoint, struct rn_stream *stream,
-                         char problem[RN_ENDPOINT_PROBLEM])
+                         const struct rn_endpoint_deadline *until,
+                         char problem[RN_ENDPOINT_PROBLEM], bool *unreachable)
 {
-    const char *why;
+    const struct rn_daemon_address *a = &endpoint->address;
+    int fd = socket(a->socket.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    int error = 0, one = 1;
+    socklen_t len = sizeof error;
+    bool ok = true;
 
-    *stream = (struct rn_stream){.fd = -1};
-    why = open_stream(endpoint, stream);
-    if (why == NULL)
-        return true;
-    snprintf(problem, RN_ENDPOINT_PROBLEM, "cannot connect to %s: %s", endpoint->address.text, why);
-    rn_stream_close(stream);
-    return false;
+    *stream = (struct rn_stream){.fd = fd};
+    if (fd < 0 ||
+        (connect(fd, (const struct sockaddr *)&a->socket, a->len) != 0 && errno != EINPROGRESS))
+        error = errno;
+    else if ((ok = rn_endpoint_wait(endpoint, stream, POLLOUT, until, problem)))
+        getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len);
+    *unreachable = error != 0;
+    if (error != 0) {
+        const char *why = strerror(error);
+
+        snprintf(problem, RN_ENDPOINT_PROBLEM, "cannot reach rationd at %s: %c%s", a->text,
+                 why[0] >= 'A' && why[0] <= 'Z' ? why[0] | 0x20 : why[0], why + 1);
+        ok = false;
+    }
+    if (ok && a->socket.ss_family != AF_UNIX)
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    if (ok && endpoint->tls_config != NULL) {
+        stream->tls = rn_cli_tls_new(endpoint->tls_config, fd, a->host);
+        ok = stream->tls != NULL;
+        if (!ok)
+            snprintf(problem, RN_ENDPOINT_PROBLEM, "out of memory");
+    }
+    while (ok && stream->tls != NULL && rn_cli_tls_begin(stream->tls) != 0)
+        ok = errno == EAGAIN
+                 ? rn_endpoint_wait(endpoint, stream, stream->tls->wants, until, problem)
+                 : rn_endpoint_fail(endpoint, stream, problem);
+    if (!ok)
+        rn_stream_close(stream);
+    return ok;
 }

@@ -5,6 +5,8 @@
 #ifndef RN_CLI_CLIENT_ENDPOINT_H
 #define RN_CLI_CLIENT_ENDPOINT_H
 
+#include <stdint.h>
+
 #include "cli/client/daemon_address.h"
 #include "cli/client/stream.h"
 #include "cli/options.h"
@@ -21,10 +23,26 @@ bool rn_endpoint_init(struct rn_endpoint *endpoint, const struct rn_options *opt
                       enum rn_daemon_address_protocol protocol);
 void rn_endpoint_done(struct rn_endpoint *endpoint);
 
-/* Connects, and waits for that and for the TLS handshake. False: `problem` says why not. */
 #define RN_ENDPOINT_PROBLEM 640
+
+/* How long to wait. */
+struct rn_endpoint_deadline {
+    int64_t ns;  /* of the monotonic clock */
+    int wake_fd; /* -1, or ends a wait early when it becomes readable */
+};
+
+/* Connects, and does the TLS handshake if the address asks for it. False: `problem` says why not;
+ * *unreachable: because no server listens there. */
 bool rn_endpoint_connect(const struct rn_endpoint *endpoint, struct rn_stream *stream,
-                         char problem[RN_ENDPOINT_PROBLEM]);
+                         const struct rn_endpoint_deadline *until,
+                         char problem[RN_ENDPOINT_PROBLEM], bool *unreachable);
+/* Waits until the socket is ready for `events`. False: `problem` says why not. */
+bool rn_endpoint_wait(const struct rn_endpoint *endpoint, const struct rn_stream *stream,
+                      short events, const struct rn_endpoint_deadline *until,
+                      char problem[RN_ENDPOINT_PROBLEM]);
+/* After a failed call: writes the problem by errno. Returns false. */
+bool rn_endpoint_fail(const struct rn_endpoint *endpoint, const struct rn_stream *stream,
+                      char problem[RN_ENDPOINT_PROBLEM]);
 
 /* An environment variable; NULL if it is unset or empty. */
 const char *rn_endpoint_environment(const char *name);

@@ -33,7 +33,8 @@ static bool fail(struct rn_cli_http *c, const char *format, ...)
 
 void rn_cli_http_init(struct rn_cli_http *c)
 {
-    *c = (struct rn_cli_http){.timeout_ns = 5 * RN_SECOND_NS, .wake_fd = -1, .stream = {.fd = -1}};
+    *c = (struct rn_cli_http){
+        .timeout_ns = 5 * RN_SECOND_NS, .until.wake_fd = -1, .stream = {.fd = -1}};
 }
 
 void rn_cli_http_done(struct rn_cli_http *c)
@@ -44,101 +45,6 @@ void rn_cli_http_done(struct rn_cli_http *c)
 }
 
 /* --- bytes ------------------------------------------------------------------------- */
-
-/* Waits until the socket is ready for `events`. */
-static bool wait_for(struct rn_cli_http *c, short events)
-{
-    struct pollfd fds[2] = {{.fd = c->stream.fd, .events = events},
-                            {.fd = c->wake_fd, .events = POLLIN}};
-
-    for (;;) {
-        int64_t left_ns = c->deadline_ns - rn_clock_read_ns(CLOCK_MONOTONIC);
-        int left_ms = left_ns <= 0 ? 0 : (int)(left_ns / 1000000) + 1;
-        int ready = poll(fds, 2, left_ms);
-
-        if (ready < 0 && errno == EINTR)
-            continue;
-        if (ready > 0 && fds[1].revents != 0)
-            return fail(c, "interrupted");
-        if (ready > 0)
-            return true;
-        return fail(c, "rationd at %s does not answer in time; --timeout waits longer",
-                    c->address.text);
-    }
-}
-
-/* `cannot reach rationd at 127.0.0.1:8082: connection refused`. */
-static bool fail_to_reach(struct rn_cli_http *c, int error)
-{
-    char why[80];
-
-    snprintf(why, sizeof why, "%s", strerror(error));
-    if (why[0] >= 'A' && why[0] <= 'Z')
-        why[0] = (char)(why[0] | 0x20);
-    rn_stream_close(&c->stream);
-    c->unreachable = true;
-    return fail(c, "cannot reach rationd at %s: %s", c->address.text, why);
-}
-
-static bool connect_to(struct rn_cli_http *c)
-{
-    int error = 0;
-    socklen_t len = sizeof error;
-
-    c->stream.fd =
-        socket(c->address.socket.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (c->stream.fd < 0)
-        return fail_to_reach(c, errno);
-    if (connect(c->stream.fd, (const struct sockaddr *)&c->address.socket, c->address.len) == 0)
-        return true;
-    if (errno != EINPROGRESS)
-        return fail_to_reach(c, errno);
-    if (!wait_for(c, POLLOUT))
-        return false;
-    getsockopt(c->stream.fd, SOL_SOCKET, SO_ERROR, &error, &len);
-    return error == 0 || fail_to_reach(c, error);
-}
-
-static bool fail_to_talk(struct rn_cli_http *c)
-{
-    if (errno == EPROTO && c->stream.tls != NULL)
-        return fail(c, "no TLS with %s: %s", c->address.text, rn_cli_tls_problem(c->stream.tls));
-    return fail(c, "the connection to %s broke: %s", c->address.text, strerror(errno));
-}
-
-/* Does the TLS handshake, if the address asks for TLS. */
-static bool secure(struct rn_cli_http *c)
-{
-    if (!c->address.tls)
-        return true;
-    c->stream.tls = rn_cli_tls_new(c->tls_config, c->stream.fd, c->address.host);
-    if (c->stream.tls == NULL)
-        return fail(c, "out of memory");
-    while (rn_cli_tls_begin(c->stream.tls) != 0) {
-        if (errno != EAGAIN)
-            return fail_to_talk(c);
-        if (!wait_for(c, rn_stream_wants(&c->stream, 0)))
-            return false;
-    }
-    return true;
-}
-
-static bool send_all(struct rn_cli_http *c)
-{
-    for (size_t sent = 0; sent < c->out.len;) {
-        ssize_t n = rn_stream_send(&c->stream, c->out.data + sent, c->out.len - sent);
-
-        if (n >= 0)
-            sent += (size_t)n;
-        else if (errno == EPIPE || errno == ECONNRESET)
-            return true; /* the server may have answered before: read that */
-        else if (errno != EAGAIN && errno != EINTR)
-            return fail_to_talk(c);
-        else if (!wait_for(c, rn_stream_wants(&c->stream, POLLOUT)))
-            return false;
-    }
-    return true;
-}
 
 /* Receives more of the answer. *ended: the server has closed the connection. */
 static bool receive(struct rn_cli_http *c, bool *ended)
@@ -154,8 +60,9 @@ static bool receive(struct rn_cli_http *c, bool *ended)
             break;
         }
         if (errno != EAGAIN && errno != EINTR)
-            return fail_to_talk(c);
-        if (!wait_for(c, rn_stream_wants(&c->stream, POLLIN)))
+            return rn_endpoint_fail(c->endpoint, &c->stream, c->problem);
+        if (!rn_endpoint_wait(c->endpoint, &c->stream, rn_stream_wants(&c->stream, POLLIN),
+                              &c->until, c->problem))
             return false;
     }
     c->in.len += (size_t)n;
@@ -178,25 +85,6 @@ void rn_cli_http_put_escaped(struct rn_buf *out, struct rn_slice text)
     }
 }
 
-static void write_request(struct rn_cli_http *c, const struct rn_cli_http_request *r)
-{
-    bool unix_socket = c->address.socket.ss_family == AF_UNIX;
-    struct rn_buf *out = &c->out;
-
-    rn_buf_clear(out);
-    rn_buf_putf(out, "%s %s HTTP/1.1\r\nHost: %s\r\nAccept: %s\r\nUser-Agent: ration\r\n",
-                r->method, r->target, unix_socket ? "localhost" : c->address.text,
-                r->accept != NULL ? r->accept : "application/json");
-    if (c->token != NULL)
-        rn_buf_putf(out, "Authorization: Bearer %s\r\n", c->token);
-    if (r->if_match != NULL)
-        rn_buf_putf(out, "If-Match: \"%s\"\r\n", r->if_match);
-    if (r->body.data != NULL)
-        rn_buf_putf(out, "Content-Length: %zu\r\n", r->body.len);
-    rn_buf_put_literal(out, "\r\n");
-    rn_buf_put_slice(out, r->body);
-}
-
 /* --- answers ----------------------------------------------------------------------- */
 
 struct head {
@@ -212,37 +100,16 @@ static bool fail_to_understand(struct rn_cli_http *c)
     struct rn_slice begin = {c->in.data, c->in.len < 40 ? c->in.len : 40};
 
     if (rn_stream_is_alert(begin.data, begin.len))
-        return fail(c, "what answers at %s speaks TLS; write https://%s", c->address.text,
-                    c->address.text);
+        return fail(c, "what answers at %s speaks TLS; write https://%s", c->endpoint->address.text,
+                    c->endpoint->address.text);
     return fail(c, "what answers at %s does not speak HTTP, it said %s; is another port meant?",
-                c->address.text, rn_excerpt(begin).text);
+                c->endpoint->address.text, rn_excerpt(begin).text);
 }
 
-/* One line, `name: value`. */
-static void read_header(struct head *head, const char *line, size_t len)
-{
-    const char *colon = memchr(line, ':', len);
-    size_t name = colon == NULL ? 0 : (size_t)(colon - line);
-    char value[64];
-
-    if (colon == NULL)
-        return;
-    colon += 1 + strspn(colon + 1, " \t");
-    snprintf(value, sizeof value, "%.*s", (int)(line + len - colon), colon);
-    if (name == 14 && strncasecmp(line, "content-length", 14) == 0)
-        head->body = strtoull(value, NULL, 10);
-    else if (name == 12 && strncasecmp(line, "content-type", 12) == 0)
-        memcpy(head->type, value, sizeof value);
-    else if (name == 17 && strncasecmp(line, "transfer-encoding", 17) == 0)
-        head->chunked = true;
-    else if (name == 10 && strncasecmp(line, "connection", 10) == 0)
-        head->close = strncasecmp(value, "close", 5) == 0;
-}
-
-/* Parses a complete head: `HTTP/1.1 200 OK`, and headers. */
+/* Parses a complete head: `HTTP/1.1 200 OK`, and lines `name: value`. */
 static bool read_head(struct rn_cli_http *c, const char *end, struct head *head)
 {
-    const char *at = c->in.data;
+    const char *at = c->in.data, *line_end;
 
     *head = (struct head){.bytes = (size_t)(end - at) + 4, .body = SIZE_MAX};
     if (head->bytes < 16 || strncmp(at, "HTTP/1.", 7) != 0 || at[8] != ' ')
@@ -251,11 +118,24 @@ static bool read_head(struct rn_cli_http *c, const char *end, struct head *head)
     head->status = (unsigned)strtoul(at + 9, NULL, 10);
     if (head->status < 100 || head->status > 599)
         return fail_to_understand(c);
-    while (at < end) {
-        const char *line_end = memchr(at, '\n', (size_t)(end + 2 - at));
+    for (; at < end; at = line_end + 1) {
+        const char *colon;
+        char value[64];
 
-        read_header(head, at, (size_t)(line_end - at) - 1);
-        at = line_end + 1;
+        line_end = memchr(at, '\n', (size_t)(end + 2 - at));
+        colon = memchr(at, ':', (size_t)(line_end - at));
+        if (colon == NULL)
+            continue;
+        colon += 1 + strspn(colon + 1, " \t");
+        snprintf(value, sizeof value, "%.*s", (int)(line_end - colon) - 1, colon);
+        if (strncasecmp(at, "content-length:", 15) == 0)
+            head->body = strtoull(value, NULL, 10);
+        else if (strncasecmp(at, "content-type:", 13) == 0)
+            memcpy(head->type, value, sizeof value);
+        else if (strncasecmp(at, "transfer-encoding:", 18) == 0)
+            head->chunked = true;
+        else if (strncasecmp(at, "connection:", 11) == 0)
+            head->close = strncasecmp(value, "close", 5) == 0;
     }
     if (head->status < 200 || head->status == 204 || head->status == 304)
         head->body = 0;
@@ -285,7 +165,7 @@ static bool receive_head(struct rn_cli_http *c, struct head *head)
             return fail(c,
                         "what listens at %s closed the connection without an answer; is it "
                         "rationd, and is this the right port?",
-                        c->address.text);
+                        c->endpoint->address.text);
     }
 }
 
@@ -296,15 +176,15 @@ static bool receive_body(struct rn_cli_http *c, const struct head *head,
 
     if (head->chunked || (head->body != SIZE_MAX && head->body > RN_CLI_HTTP_BODY_MAX))
         return fail(c, "what answers at %s is not rationd; is another port meant?",
-                    c->address.text);
+                    c->endpoint->address.text);
     while (!ended && (head->body == SIZE_MAX || c->in.len - head->bytes < head->body)) {
         if (!receive(c, &ended))
             return false;
         if (c->in.len > head->bytes + RN_CLI_HTTP_BODY_MAX)
-            return fail(c, "the answer of %s is too long", c->address.text);
+            return fail(c, "the answer of %s is too long", c->endpoint->address.text);
     }
     if (ended && head->body != SIZE_MAX && c->in.len - head->bytes < head->body)
-        return fail(c, "the connection to %s ended within the answer", c->address.text);
+        return fail(c, "the connection to %s ended within the answer", c->endpoint->address.text);
     answer->status = head->status;
     memcpy(answer->type, head->type, sizeof answer->type);
     answer->body = c->in.data + head->bytes;
@@ -314,32 +194,60 @@ static bool receive_body(struct rn_cli_http *c, const struct head *head,
     return true;
 }
 
+/* Connects unless a connection was kept, sends `out` and receives the answer. */
 static bool ask_once(struct rn_cli_http *c, struct rn_cli_http_response *answer)
 {
     struct head head = {.status = 0};
 
     rn_buf_clear(&c->in);
-    if (c->stream.fd < 0 && (!connect_to(c) || !secure(c)))
+    if (c->stream.fd < 0 &&
+        !rn_endpoint_connect(c->endpoint, &c->stream, &c->until, c->problem, &c->unreachable))
         return false;
-    return send_all(c) && receive_head(c, &head) && receive_body(c, &head, answer);
+    for (size_t sent = 0; sent < c->out.len;) {
+        ssize_t n = rn_stream_send(&c->stream, c->out.data + sent, c->out.len - sent);
+
+        if (n >= 0)
+            sent += (size_t)n;
+        else if (errno == EPIPE || errno == ECONNRESET)
+            break; /* the server may have answered before: read that */
+        else if (errno != EAGAIN && errno != EINTR)
+            return rn_endpoint_fail(c->endpoint, &c->stream, c->problem);
+        else if (!rn_endpoint_wait(c->endpoint, &c->stream, rn_stream_wants(&c->stream, POLLOUT),
+                                   &c->until, c->problem))
+            return false;
+    }
+    return receive_head(c, &head) && receive_body(c, &head, answer);
 }
 
-bool rn_cli_http_ask(struct rn_cli_http *c, const struct rn_cli_http_request *request,
+bool rn_cli_http_ask(struct rn_cli_http *c, const struct rn_cli_http_request *r,
                      struct rn_cli_http_response *answer)
 {
-    bool kept = c->stream.fd >= 0;
+    const struct rn_daemon_address *address = &c->endpoint->address;
+    bool kept = c->stream.fd >= 0, unix_socket = address->socket.ss_family == AF_UNIX;
+    struct rn_buf *out = &c->out;
 
     c->unreachable = false;
-    c->deadline_ns = rn_clock_read_ns(CLOCK_MONOTONIC) + c->timeout_ns;
-    write_request(c, request);
-    if (c->out.failed)
+    c->until.ns = rn_clock_read_ns(CLOCK_MONOTONIC) + c->timeout_ns;
+    rn_buf_clear(out);
+    rn_buf_putf(out, "%s %s HTTP/1.1\r\nHost: %s\r\nAccept: %s\r\nUser-Agent: ration\r\n",
+                r->method, r->target, unix_socket ? "localhost" : address->text,
+                r->accept != NULL ? r->accept : "application/json");
+    if (c->token != NULL)
+        rn_buf_putf(out, "Authorization: Bearer %s\r\n", c->token);
+    if (r->if_match != NULL)
+        rn_buf_putf(out, "If-Match: \"%s\"\r\n", r->if_match);
+    if (r->body.data != NULL)
+        rn_buf_putf(out, "Content-Length: %zu\r\n", r->body.len);
+    rn_buf_put_literal(out, "\r\n");
+    rn_buf_put_slice(out, r->body);
+    if (out->failed)
         return fail(c, "out of memory");
     if (ask_once(c, answer))
         return true;
     /* The server may have closed an idle connection. A GET can be sent again; any other request may
      * have been executed already. */
     rn_stream_close(&c->stream);
-    if (kept && c->in.len == 0 && strcmp(request->method, "GET") == 0 && ask_once(c, answer))
+    if (kept && c->in.len == 0 && strcmp(r->method, "GET") == 0 && ask_once(c, answer))
         return true;
     rn_stream_close(&c->stream);
     return false;

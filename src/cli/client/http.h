@@ -10,24 +10,21 @@
 #include <stdint.h>
 
 #include "base/buf.h"
-#include "cli/client/daemon_address.h"
-#include "cli/client/stream.h"
+#include "cli/client/endpoint.h"
 
 #define RN_CLI_HTTP_BODY_MAX (64 << 20)
 
 struct rn_cli_http {
-    struct rn_daemon_address address;
-    const struct rn_cli_tls_config *tls_config; /* for TLS addresses. Borrowed */
-    const char *token;                          /* NULL: none. Borrowed */
-    int64_t timeout_ns;                         /* for a whole request, including the connect */
-    int wake_fd; /* -1, or ends a request early when it becomes readable */
+    const struct rn_endpoint *endpoint; /* Borrowed */
+    const char *token;                  /* NULL: none. Borrowed */
+    int64_t timeout_ns;                 /* for a whole request, including the connect */
+    struct rn_endpoint_deadline until;  /* wake_fd may be set */
 
-    bool unreachable;  /* the last request failed: no server listens there */
-    char problem[640]; /* of the last failed request: a sentence without newline */
+    bool unreachable;                  /* the last request failed: no server listens there */
+    char problem[RN_ENDPOINT_PROBLEM]; /* of the last failed request: a sentence without newline */
 
     struct rn_stream stream; /* private from here on */
     struct rn_buf out, in;
-    int64_t deadline_ns;
 };
 
 struct rn_cli_http_request {
@@ -44,7 +41,7 @@ struct rn_cli_http_response {
     size_t body_len;
 };
 
-/* Fill in the address before the first request. */
+/* Fill in the endpoint before the first request. */
 void rn_cli_http_init(struct rn_cli_http *http);
 void rn_cli_http_done(struct rn_cli_http *http);
 bool rn_cli_http_ask(struct rn_cli_http *http, const struct rn_cli_http_request *request,

@@ -30,7 +30,7 @@ static inline ssize_t rn_stream_receive(const struct rn_stream *stream, void *da
 /* What to poll for after EAGAIN; `plain` is the answer without TLS. */
 static inline short rn_stream_wants(const struct rn_stream *stream, short plain)
 {
-    return stream->tls != NULL ? rn_cli_tls_wants(stream->tls) : plain;
+    return stream->tls != NULL ? stream->tls->wants : plain;
 }
 
 /* Whether the bytes are a TLS alert, the reply of a TLS server to plain text: content type 21,

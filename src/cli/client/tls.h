@@ -14,7 +14,7 @@
 
 /* Paths of PEM files. */
 struct rn_cli_tls_files {
-    const char *ca;         /* certificates to tls_config; NULL: those that the system trusts */
+    const char *ca;         /* certificates to trust; NULL: those that the system trusts */
     const char *cert, *key; /* for servers that ask for a certificate; NULL: none */
 };
 
@@ -30,8 +30,20 @@ void rn_cli_tls_config_free(struct rn_cli_tls_config *config);
 /* --- a connection ---------------------------------------------------------------------- */
 
 /* TLS over a socket that the caller owns. Never waits: a call that cannot finish returns
- * EAGAIN, and rn_cli_tls_wants says what to poll for. One thread at a time. */
-struct rn_cli_tls;
+ * EAGAIN, and `wants` says what to poll for. One thread at a time. */
+struct rn_cli_tls {
+    short wants; /* after EAGAIN: POLLIN or POLLOUT */
+    /* After EPROTO: what is wrong with the server, such as "its certificate has expired", and
+     * what may help. */
+    char problem[RN_CLI_TLS_PROBLEM];
+
+    struct ssl_st *ssl; /* private from here on */
+    struct bio_method_st *method;
+    int fd;
+    const struct rn_cli_tls_config *config;
+    const char *host;
+    bool begun;
+};
 
 /* `fd` is connected. The server's certificate must be for `host`, a name or an address.
  * Borrows config and host. NULL: out of memory. */
@@ -45,13 +57,7 @@ int rn_cli_tls_begin(struct rn_cli_tls *tls);
 ssize_t rn_cli_tls_send(struct rn_cli_tls *tls, const void *data, size_t len);
 ssize_t rn_cli_tls_receive(struct rn_cli_tls *tls, void *data, size_t size);
 
-/* After EAGAIN: POLLIN or POLLOUT. */
-short rn_cli_tls_wants(const struct rn_cli_tls *tls);
 /* Whether decrypted bytes are waiting, which poll() does not report. */
 bool rn_cli_tls_has_more(const struct rn_cli_tls *tls);
-
-/* After EPROTO: what is wrong with the server, such as "its certificate has expired", and
- * what may help. */
-const char *rn_cli_tls_problem(const struct rn_cli_tls *tls);
 
 #endif

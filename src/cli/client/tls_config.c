@@ -42,19 +42,6 @@ static bool refuse(const char *option, const char *path, const char *expected,
     return false;
 }
 
-static bool read_authorities(SSL_CTX *context, const char *ca, char problem[RN_CLI_TLS_PROBLEM])
-{
-    if (ca == NULL) {
-        SSL_CTX_set_default_verify_paths(
-            context); /* without system certificates, no server is trusted */
-        return true;
-    }
-    if (!is_readable("--cacert", ca, problem))
-        return false;
-    return SSL_CTX_load_verify_file(context, ca) == 1 ||
-           refuse("--cacert", ca, "a file of certificates in PEM", problem);
-}
-
 static bool read_pair(SSL_CTX *context, const char *cert, const char *key,
                       char problem[RN_CLI_TLS_PROBLEM])
 {
@@ -76,6 +63,7 @@ struct rn_cli_tls_config *rn_cli_tls_config_new(const struct rn_cli_tls_files *f
                                                 char problem[RN_CLI_TLS_PROBLEM])
 {
     struct rn_cli_tls_config *config = calloc(1, sizeof *config);
+    const char *ca = files->ca;
     bool ok;
 
     ERR_clear_error();
@@ -93,8 +81,12 @@ struct rn_cli_tls_config *rn_cli_tls_config_new(const struct rn_cli_tls_files *f
     ok = config->context != NULL &&
          SSL_CTX_set_min_proto_version(config->context, TLS1_2_VERSION) == 1 &&
          SSL_CTX_set_cipher_list(config->context, CIPHERS_12) == 1 &&
-         read_authorities(config->context, files->ca, problem) &&
+         (ca == NULL || is_readable("--cacert", ca, problem)) &&
+         (ca == NULL || SSL_CTX_load_verify_file(config->context, ca) == 1 ||
+          refuse("--cacert", ca, "a file of certificates in PEM", problem)) &&
          (files->cert == NULL || read_pair(config->context, files->cert, files->key, problem));
+    if (ok && ca == NULL) /* without system certificates, no server is trusted */
+        SSL_CTX_set_default_verify_paths(config->context);
     ERR_clear_error();
     if (ok)
         return config;

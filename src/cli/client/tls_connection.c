@@ -13,17 +13,6 @@
 
 #include "cli/client/tls_internal.h"
 
-struct rn_cli_tls {
-    SSL *ssl;
-    BIO_METHOD *method;
-    int fd;
-    const struct rn_cli_tls_config *config;
-    const char *host;
-    short wants;
-    bool begun;
-    char problem[RN_CLI_TLS_PROBLEM];
-};
-
 /* --- to and from the socket -------------------------------------------------------- */
 
 static int bio_write(BIO *bio, const char *data, int len)
@@ -54,51 +43,41 @@ static long bio_control(BIO *bio, int command, long number, void *pointer)
     return command == BIO_CTRL_FLUSH;
 }
 
-static BIO *make_bio(struct rn_cli_tls *t)
-{
-    BIO *bio;
-
-    t->method = BIO_meth_new(BIO_TYPE_SOURCE_SINK | BIO_get_new_index(), "socket");
-    if (t->method == NULL || BIO_meth_set_write(t->method, bio_write) != 1 ||
-        BIO_meth_set_read(t->method, bio_read) != 1 ||
-        BIO_meth_set_ctrl(t->method, bio_control) != 1 || (bio = BIO_new(t->method)) == NULL)
-        return NULL;
-    BIO_set_data(bio, t);
-    BIO_set_init(bio, 1);
-    return bio;
-}
-
 /* --- beginning and end ------------------------------------------------------------- */
-
-/* The certificate must be for `host`. */
-static bool expect_host(SSL *ssl, const char *host)
-{
-    unsigned char ip[16];
-
-    if (inet_pton(AF_INET, host, ip) == 1 || inet_pton(AF_INET6, host, ip) == 1)
-        return X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), host) == 1;
-    SSL_set_hostflags(ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
-    return SSL_set1_host(ssl, host) == 1 && SSL_set_tlsext_host_name(ssl, host) == 1;
-}
 
 struct rn_cli_tls *rn_cli_tls_new(const struct rn_cli_tls_config *config, int fd, const char *host)
 {
     struct rn_cli_tls *t = calloc(1, sizeof *t);
+    unsigned char ip[16];
     BIO *bio = NULL;
+    bool ok;
 
     if (t == NULL)
         return NULL;
     *t = (struct rn_cli_tls){.fd = fd, .config = config, .host = host};
     t->ssl = SSL_new(config->context);
-    bio = t->ssl == NULL ? NULL : make_bio(t);
-    if (bio == NULL || !expect_host(t->ssl, host)) {
-        BIO_free(bio);
+    t->method = BIO_meth_new(BIO_TYPE_SOURCE_SINK | BIO_get_new_index(), "socket");
+    if (t->ssl == NULL || t->method == NULL || BIO_meth_set_write(t->method, bio_write) != 1 ||
+        BIO_meth_set_read(t->method, bio_read) != 1 ||
+        BIO_meth_set_ctrl(t->method, bio_control) != 1 || (bio = BIO_new(t->method)) == NULL) {
         rn_cli_tls_free(t);
         return NULL;
     }
+    BIO_set_data(bio, t);
+    BIO_set_init(bio, 1);
     SSL_set_bio(t->ssl, bio, bio); /* ssl now owns it */
     SSL_set_connect_state(t->ssl);
-    return t;
+    /* The certificate must be for `host`. */
+    if (inet_pton(AF_INET, host, ip) == 1 || inet_pton(AF_INET6, host, ip) == 1) {
+        ok = X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(t->ssl), host) == 1;
+    } else {
+        SSL_set_hostflags(t->ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+        ok = SSL_set1_host(t->ssl, host) == 1 && SSL_set_tlsext_host_name(t->ssl, host) == 1;
+    }
+    if (ok)
+        return t;
+    rn_cli_tls_free(t);
+    return NULL;
 }
 
 void rn_cli_tls_free(struct rn_cli_tls *t)
@@ -167,17 +146,7 @@ ssize_t rn_cli_tls_receive(struct rn_cli_tls *t, void *data, size_t size)
     return fail(t, 0);
 }
 
-short rn_cli_tls_wants(const struct rn_cli_tls *t)
-{
-    return t->wants;
-}
-
 bool rn_cli_tls_has_more(const struct rn_cli_tls *t)
 {
     return SSL_pending(t->ssl) > 0;
-}
-
-const char *rn_cli_tls_problem(const struct rn_cli_tls *t)
-{
-    return t->problem;
 }

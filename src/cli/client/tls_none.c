@@ -51,20 +51,8 @@ ssize_t rn_cli_tls_receive(struct rn_cli_tls *tls, void *data, size_t size)
     return -1;
 }
 
-short rn_cli_tls_wants(const struct rn_cli_tls *tls)
-{
-    (void)tls;
-    return 0;
-}
-
 bool rn_cli_tls_has_more(const struct rn_cli_tls *tls)
 {
     (void)tls;
     return false;
-}
-
-const char *rn_cli_tls_problem(const struct rn_cli_tls *tls)
-{
-    (void)tls;
-    return "";
 }

@@ -130,7 +130,7 @@ static void put_head(const struct rn_output *out, const struct rn_daemon *d, con
     char text[RN_TIME_TEXT];
 
     rn_output_put(out, RN_BOLD, "rationd %s", s->version);
-    rn_output_put(out, RN_PLAIN, " at %s, up %s, rules version %" PRIu64, d->http.address.text,
+    rn_output_put(out, RN_PLAIN, " at %s, up %s, rules version %" PRIu64, d->endpoint.address.text,
                   rn_output_time(s->uptime_ns, text), s->rules_version);
     if (s->shadow)
         rn_output_put(out, RN_ODD, ", shadow mode");
@@ -254,7 +254,7 @@ static int show_live(struct rn_daemon *d, struct sample samples[2])
                         strerror(errno));
         return RN_EXIT_ERROR;
     }
-    d->http.wake_fd = screen.wake_fd;
+    d->http.until.wake_fd = screen.wake_fd;
     for (int64_t next_ns = samples[0].at_ns; event != RN_SCREEN_QUIT;) {
         draw(&screen, d, &samples[0], fresh);
         if (event == RN_SCREEN_TIME)

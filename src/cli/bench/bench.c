@@ -30,33 +30,25 @@ static uint64_t or_else(uint64_t value, uint64_t otherwise)
     return value != 0 ? value : otherwise;
 }
 
-/* A machine that is not this one must be allowed with --remote: a load test is also an attack. */
-static bool find_target(struct rn_bench *b)
+/* Finds the target and what to send. False after an error message. A machine that is not this one
+ * must be allowed with --remote: a load test is also an attack. */
+static bool prepare(struct rn_bench *b)
 {
     const struct rn_options *o = b->options;
-    const char *text = o->http != NULL ? o->http : o->resp != NULL ? o->resp : DEFAULT_RESP;
+    bool http = o->http != NULL;
+    const char *text = http ? o->http : o->resp != NULL ? o->resp : DEFAULT_RESP;
+    const struct rn_daemon_address *address = &b->endpoint.address;
 
-    if (o->http != NULL && o->resp != NULL) {
-        rn_output_error("give either --resp or --http, not both");
+    if ((http && o->resp != NULL) || (o->duration_ns != 0 && o->requests != 0)) {
+        rn_output_error("give either %s, not both",
+                        http && o->resp != NULL ? "--resp or --http" : "--duration or --requests");
         return false;
     }
-    if (!rn_endpoint_init(&b->endpoint, o, o->http != NULL ? "--http" : "--resp", text,
-                          o->http != NULL ? RN_DAEMON_ADDRESS_HTTP : RN_DAEMON_ADDRESS_RESP))
+    if (!rn_endpoint_init(&b->endpoint, o, http ? "--http" : "--resp", text,
+                          http ? RN_DAEMON_ADDRESS_HTTP : RN_DAEMON_ADDRESS_RESP))
         return false;
-    if (o->remote || rn_daemon_address_is_local(&b->endpoint.address))
-        return true;
-    rn_output_error("%s is not on this machine; --remote allows that, if its owner does", text);
-    return false;
-}
-
-static bool make_plan(struct rn_bench *b)
-{
-    const struct rn_options *o = b->options;
-    const struct rn_daemon_address *address = &b->endpoint.address;
-    const char *host = address->socket.ss_family == AF_UNIX ? "localhost" : address->text;
-
-    if (o->duration_ns != 0 && o->requests != 0) {
-        rn_output_error("give either --duration or --requests, not both");
+    if (!o->remote && !rn_daemon_address_is_local(address)) {
+        rn_output_error("%s is not on this machine; --remote allows that, if its owner does", text);
         return false;
     }
     b->plan = (struct rn_bench_plan){.endpoint = &b->endpoint,
@@ -68,7 +60,8 @@ static bool make_plan(struct rn_bench *b)
     b->thread_count = (uint32_t)or_else(o->threads, 1);
     if (b->thread_count > b->connections)
         b->thread_count = b->connections;
-    return rn_bench_request_init(&b->request, o, o->http != NULL, host);
+    return rn_bench_request_init(
+        &b->request, o, http, address->socket.ss_family == AF_UNIX ? "localhost" : address->text);
 }
 
 /* The share of thread number `i`. */
@@ -102,20 +95,6 @@ static bool make_thread(struct rn_bench *b, uint32_t i)
 
 /* --- running ----------------------------------------------------------------------- */
 
-static void put_progress(const struct rn_bench *b, int64_t now, uint64_t *before)
-{
-    uint64_t answered = 0, refused = 0;
-
-    for (uint32_t i = 0; i < b->thread_count; i++) {
-        answered += __atomic_load_n(&b->threads[i]->answered, __ATOMIC_RELAXED);
-        refused += __atomic_load_n(&b->threads[i]->refused, __ATOMIC_RELAXED);
-    }
-    fprintf(stderr, "\r%3.0f s  %" PRIu64 " requests/s  %.1f %% refused\033[K",
-            (double)(now - b->plan.start_ns) / (double)RN_SECOND_NS, answered - *before,
-            answered > 0 ? 100.0 * (double)refused / (double)answered : 0.0);
-    *before = answered;
-}
-
 /* Waits until all threads have ended. Ctrl-C ends them early; the report covers the time until
  * then. */
 static void watch(struct rn_bench *b, int signal_fd)
@@ -132,8 +111,17 @@ static void watch(struct rn_bench *b, int signal_fd)
         uint64_t more;
 
         if (now >= next) {
+            uint64_t answered = 0, refused = 0;
+
+            for (uint32_t i = 0; i < b->thread_count; i++) {
+                answered += __atomic_load_n(&b->threads[i]->answered, __ATOMIC_RELAXED);
+                refused += __atomic_load_n(&b->threads[i]->refused, __ATOMIC_RELAXED);
+            }
             if (show)
-                put_progress(b, now, &before);
+                fprintf(stderr, "\r%3.0f s  %" PRIu64 " requests/s  %.1f %% refused\033[K",
+                        (double)(now - b->plan.start_ns) / (double)RN_SECOND_NS, answered - before,
+                        answered > 0 ? 100.0 * (double)refused / (double)answered : 0.0);
+            before = answered;
             next += RN_SECOND_NS;
         }
         if (poll(fds, 2, next <= now ? 0 : (int)((next - now) / 1000000) + 1) <= 0)
@@ -199,7 +187,7 @@ int rn_command_bench(const struct rn_options *options)
 {
     struct rn_bench b = {.options = options, .plan.done_fd = -1};
     int status = RN_EXIT_ERROR;
-    bool ready = find_target(&b) && make_plan(&b);
+    bool ready = prepare(&b);
     struct rlimit limit;
 
     /* Each connection needs a file descriptor. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/bench/load_thread.h"
+#include "cli/bench/bench.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -27,7 +27,6 @@ struct rn_bench_conn {
     char *in;
     size_t in_len;
     bool wants_out; /* the kernel did not take all of `out` */
-    struct rn_bench_response response;
 };
 
 static int64_t now_ns(void)
@@ -55,29 +54,8 @@ static bool connect_one(struct rn_bench_thread *d, struct rn_bench_conn *c)
     c->wants_out = false;
     c->first = c->in_flight = 0;
     c->in_len = c->out_len = c->out_at = 0;
-    c->response = (struct rn_bench_response){.left = 0};
     d->live++;
     return true;
-}
-
-/* Records why a connection ended before all answers came, unless a problem is known. */
-static void disconnect(struct rn_bench_thread *d, struct rn_bench_conn *c)
-{
-    const char *address = d->plan->endpoint->address.text;
-    const char *why = c->stream.tls != NULL ? c->stream.tls->problem : "";
-
-    if (c->in_flight > 0 && d->problem[0] == '\0') {
-        if (why[0] != '\0')
-            snprintf(d->problem, sizeof d->problem, "no TLS with %s: %s", address, why);
-        else
-            snprintf(d->problem, sizeof d->problem, "%s closed a connection before it had answered",
-                     address);
-    }
-    rn_stream_close(&c->stream);
-    d->live--;
-    d->ended++;
-    d->unanswered += c->in_flight;
-    c->in_flight = 0;
 }
 
 bool rn_bench_thread_init(struct rn_bench_thread *d)
@@ -126,18 +104,6 @@ void rn_bench_thread_done(struct rn_bench_thread *d)
 
 /* --- sending ----------------------------------------------------------------------- */
 
-/* xorshift64*: fast, and random enough to choose keys. */
-static uint64_t draw_key(struct rn_bench_thread *d)
-{
-    uint64_t x = d->seed;
-
-    x ^= x >> 12;
-    x ^= x << 25;
-    x ^= x >> 27;
-    d->seed = x;
-    return ((x * UINT64_C(2685821657736338717)) >> 32) * d->plan->keys >> 32;
-}
-
 /* When request number `n` of the thread is due. */
 static int64_t due_ns(const struct rn_bench_thread *d, uint64_t n)
 {
@@ -177,6 +143,7 @@ static bool flush(struct rn_bench_thread *d, struct rn_bench_conn *c)
 static bool pump(struct rn_bench_thread *d, struct rn_bench_conn *c, int64_t now)
 {
     const struct rn_bench_plan *plan = d->plan;
+    uint64_t key;
 
     if (c->out_len > 0)
         return true;
@@ -187,8 +154,13 @@ static bool pump(struct rn_bench_thread *d, struct rn_bench_conn *c, int64_t now
 
         if (time_ns > now || time_ns >= plan->end_ns)
             break;
+        /* xorshift64*: fast, and random enough to choose keys. */
+        d->seed ^= d->seed >> 12;
+        d->seed ^= d->seed << 25;
+        d->seed ^= d->seed >> 27;
+        key = ((d->seed * UINT64_C(2685821657736338717)) >> 32) * plan->keys >> 32;
         c->times[at < plan->pipeline ? at : at - plan->pipeline] = time_ns;
-        rn_bench_request_write(plan->request, draw_key(d), c->out + c->out_len);
+        rn_bench_request_write(plan->request, key, c->out + c->out_len);
         c->out_len += plan->request->request.len;
         c->in_flight++;
         c->sent++;
@@ -233,11 +205,12 @@ static bool read_answers(struct rn_bench_thread *d, struct rn_bench_conn *c, int
     size_t at = 0, used;
 
     while (at < c->in_len) {
-        enum rn_bench_result result = rn_bench_response_read(d->plan->request, &c->response,
-                                                             c->in + at, c->in_len - at, &used);
+        const char *from = c->in + at;
+        enum rn_bench_result result =
+            rn_bench_response_read(d->plan->request, from, c->in_len - at, &used);
 
         if (result == RN_BENCH_ERROR)
-            keep_error_text(d, c->in + at, used);
+            keep_error_text(d, from, used);
         at += used;
         if (result == RN_BENCH_MORE)
             break;
@@ -278,10 +251,23 @@ static bool receive(struct rn_bench_thread *d, struct rn_bench_conn *c)
 
 /* --- the thread -------------------------------------------------------------------- */
 
-/* Connects again, as a client would. */
+/* Records why the connection ended before all answers came, unless a problem is known; connects
+ * again, as a client would. */
 static void reconnect(struct rn_bench_thread *d, struct rn_bench_conn *c)
 {
-    disconnect(d, c);
+    const char *address = d->plan->endpoint->address.text;
+    const char *why = c->stream.tls != NULL ? c->stream.tls->problem : "";
+
+    if (c->in_flight > 0 && d->problem[0] == '\0' && why[0] != '\0')
+        snprintf(d->problem, sizeof d->problem, "no TLS with %s: %s", address, why);
+    else if (c->in_flight > 0 && d->problem[0] == '\0')
+        snprintf(d->problem, sizeof d->problem, "%s closed a connection before it had answered",
+                 address);
+    rn_stream_close(&c->stream);
+    d->live--;
+    d->ended++;
+    d->unanswered += c->in_flight;
+    c->in_flight = 0;
     if (d->answered == 0 && d->ended > d->connection_count)
         d->broken = true; /* the server never answers */
     if (d->broken || now_ns() >= d->plan->end_ns)
@@ -290,22 +276,19 @@ static void reconnect(struct rn_bench_thread *d, struct rn_bench_conn *c)
         d->broken = d->live == 0;
 }
 
-static bool is_sending(const struct rn_bench_thread *d, int64_t now)
+/* Whether requests are still to be sent, or answers to come. */
+static bool goes_on(const struct rn_bench_thread *d, int64_t now)
 {
     int64_t next = d->interval_ns > 0 ? due_ns(d, d->due) : now;
-
-    return next < d->plan->end_ns && d->sent < d->requests && !d->broken &&
-           !__atomic_load_n(&d->plan->stop, __ATOMIC_RELAXED);
-}
-
-static bool is_waiting(const struct rn_bench_thread *d, int64_t now)
-{
     bool in_flight = false;
 
+    if (d->broken || __atomic_load_n(&d->plan->stop, __ATOMIC_RELAXED))
+        return false;
+    if (next < d->plan->end_ns && d->sent < d->requests)
+        return true;
     for (uint32_t i = 0; !in_flight && i < d->connection_count; i++)
         in_flight = d->conns[i].in_flight > 0;
-    return in_flight && now < d->plan->end_ns + GRACE_NS && !d->broken &&
-           !__atomic_load_n(&d->plan->stop, __ATOMIC_RELAXED);
+    return in_flight && now < d->plan->end_ns + GRACE_NS;
 }
 
 /* Open loop: sends the requests that are due, each on its connection; then waits until
@@ -355,7 +338,7 @@ void *rn_bench_thread_run(void *context)
     for (uint32_t i = 0; d->interval_ns == 0 && i < d->connection_count; i++)
         if (!pump(d, &d->conns[i], now))
             reconnect(d, &d->conns[i]);
-    while (is_sending(d, now) || is_waiting(d, now)) {
+    while (goes_on(d, now)) {
         if (d->interval_ns > 0)
             send_due(d, now);
         serve_events(d);

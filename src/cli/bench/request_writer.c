@@ -6,7 +6,6 @@
 #include "cli/bench/request_writer.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <string.h>
 
 #include <ration/limit.h>
@@ -15,31 +14,12 @@
 #include "cli/output/output.h"
 #include "rules/report/report.h"
 #include "wire/json.h"
+#include "wire/resp.h"
 
 #define DIGIT_MARK 016 /* this control character and the next nine stand for digits */
 #define KEY "key:\16\17\20\21\22\23\24\25\26\27"
 /* Six digits, in parts that need no leading zeros: a million addresses. */
 #define IP "10.1\22\23.1\24\25.1\26\27"
-
-/* --- parts ------------------------------------------------------------------------- */
-
-static void put_word(struct rn_buf *out, struct rn_slice word)
-{
-    rn_buf_putf(out, "$%zu\r\n", word.len);
-    rn_buf_put_slice(out, word);
-    rn_buf_put_literal(out, "\r\n");
-}
-
-static void put_words(struct rn_buf *out, size_t count, ...)
-{
-    va_list args;
-
-    rn_buf_putf(out, "*%zu\r\n", count);
-    va_start(args, count);
-    for (size_t i = 0; i < count; i++)
-        put_word(out, rn_slice_of(va_arg(args, const char *)));
-    va_end(args);
-}
 
 /* Replaces {key} and {ip} in an attribute by the digits of the key. */
 static void put_value(struct rn_buf *out, struct rn_slice value)
@@ -59,90 +39,92 @@ static void put_value(struct rn_buf *out, struct rn_slice value)
     }
 }
 
-static struct rn_slice name_of(const struct ration_attribute *a)
-{
-    return (struct rn_slice){a->name, a->name_len};
-}
-
-/* --- RESP -------------------------------------------------------------------------- */
-
-static void put_resp_check(struct rn_buf *out, const struct ration_attribute *attributes,
-                           size_t count)
-{
-    struct rn_buf value = {0};
-
-    rn_buf_putf(out, "*%zu\r\n", 1 + 2 * count);
-    put_word(out, RN_SLICE("RATION.CHECK"));
-    for (size_t i = 0; i < count; i++) {
-        rn_buf_clear(&value);
-        put_value(&value, (struct rn_slice){attributes[i].value, attributes[i].value_len});
-        put_word(out, name_of(&attributes[i]));
-        put_word(out, rn_buf_slice(&value));
-    }
-    rn_buf_done(&value);
-}
+/* What a request asks. */
+struct question {
+    enum rn_bench_command command;
+    const char *text; /* the limit, */
+    struct ration_limit limit;
+    const struct ration_attribute *attributes; /* or attributes, for RN_BENCH_CHECK */
+    size_t count;
+};
 
 /* CL.THROTTLE key max_burst count period: max_burst is the bucket size less one, the period is
- * in whole seconds. */
-static bool put_resp_throttle(struct rn_buf *out, const struct ration_limit *limit)
+ * in whole seconds. False after an error message. */
+static bool put_resp(struct rn_buf *out, const struct question *q)
 {
-    char burst[24], amount[24], period[24];
+    static const char *const names[] = {"CL.THROTTLE", "RATION.CHECK", "RATION.TAKE", "PING"};
+    static const size_t words[] = {5, 1, 3, 1};
+    const struct ration_limit *l = &q->limit;
+    struct rn_buf value = {0};
+    uint64_t numbers[3];
 
-    if (limit->algorithm != RATION_TOKEN_BUCKET || limit->period_ns % RN_SECOND_NS != 0 ||
-        limit->amount == 0) {
+    rn_resp_put_array(out, words[q->command] + 2 * q->count);
+    rn_resp_put_bulk(out, rn_slice_of(names[q->command]));
+    for (size_t i = 0; i < q->count; i++) {
+        const struct ration_attribute *a = &q->attributes[i];
+
+        rn_buf_clear(&value);
+        put_value(&value, (struct rn_slice){a->value, a->value_len});
+        rn_resp_put_bulk(out, (struct rn_slice){a->name, a->name_len});
+        rn_resp_put_bulk(out, rn_buf_slice(&value));
+    }
+    rn_buf_done(&value);
+    if (q->command == RN_BENCH_THROTTLE || q->command == RN_BENCH_TAKE)
+        rn_resp_put_bulk(out, RN_SLICE(KEY));
+    if (q->command == RN_BENCH_TAKE)
+        rn_resp_put_bulk(out, rn_slice_of(q->text));
+    if (q->command != RN_BENCH_THROTTLE)
+        return true;
+    if (l->algorithm != RATION_TOKEN_BUCKET || l->period_ns % RN_SECOND_NS != 0 || l->amount == 0) {
         rn_output_error("--limit: CL.THROTTLE takes a rate per whole seconds such as \"100 per "
                         "minute\"; --command take takes any limit");
         return false;
     }
-    snprintf(burst, sizeof burst, "%" PRIu64,
-             (limit->burst != 0 ? limit->burst : limit->amount) - 1);
-    snprintf(amount, sizeof amount, "%" PRIu64, limit->amount);
-    snprintf(period, sizeof period, "%" PRId64, limit->period_ns / RN_SECOND_NS);
-    put_words(out, 5, "CL.THROTTLE", KEY, burst, amount, period);
+    numbers[0] = (l->burst != 0 ? l->burst : l->amount) - 1;
+    numbers[1] = l->amount;
+    numbers[2] = (uint64_t)(l->period_ns / RN_SECOND_NS);
+    for (size_t i = 0; i < 3; i++) {
+        char text[24];
+
+        snprintf(text, sizeof text, "%" PRIu64, numbers[i]);
+        rn_resp_put_bulk(out, rn_slice_of(text));
+    }
     return true;
 }
 
-/* --- HTTP -------------------------------------------------------------------------- */
-
-static void put_http_body(struct rn_buf *body, enum rn_bench_command command, const char *limit,
-                          const struct ration_attribute *attributes, size_t count)
+static void put_http(struct rn_buf *out, const struct question *q, const char *host)
 {
-    struct rn_buf value = {0};
+    struct rn_buf body = {0}, value = {0};
 
-    if (command != RN_BENCH_CHECK) {
-        rn_buf_put_literal(body, "{\"key\":\"" KEY "\",\"limit\":");
-        rn_json_put_string(body, rn_slice_of(limit));
-        rn_buf_put_char(body, '}');
+    if (q->command == RN_BENCH_PING) {
+        rn_buf_putf(out, "GET /healthz HTTP/1.1\r\nHost: %s\r\n\r\n", host);
         return;
     }
-    rn_buf_put_literal(body, "{\"attributes\":{");
-    for (size_t i = 0; i < count; i++) {
+    if (q->command == RN_BENCH_CHECK)
+        rn_buf_put_literal(&body, "{\"attributes\":{");
+    else
+        rn_buf_put_literal(&body, "{\"key\":\"" KEY "\",\"limit\":");
+    for (size_t i = 0; i < q->count; i++) {
+        const struct ration_attribute *a = &q->attributes[i];
+
         rn_buf_clear(&value);
-        rn_json_put_string(&value, (struct rn_slice){attributes[i].value, attributes[i].value_len});
-        rn_buf_put(body, ",", i > 0);
-        rn_json_put_string(body, name_of(&attributes[i]));
-        rn_buf_put_char(body, ':');
-        put_value(body, rn_buf_slice(&value));
+        rn_json_put_string(&value, (struct rn_slice){a->value, a->value_len});
+        rn_buf_put(&body, ",", i > 0);
+        rn_json_put_string(&body, (struct rn_slice){a->name, a->name_len});
+        rn_buf_put_char(&body, ':');
+        put_value(&body, rn_buf_slice(&value));
     }
-    rn_buf_put_literal(body, "}}");
-    rn_buf_done(&value);
-}
-
-static void put_http(struct rn_bench_request *s, const char *host, const char *limit,
-                     const struct ration_attribute *attributes, size_t count)
-{
-    struct rn_buf body = {0};
-
-    if (s->command == RN_BENCH_PING) {
-        rn_buf_putf(&s->request, "GET /healthz HTTP/1.1\r\nHost: %s\r\n\r\n", host);
-        return;
-    }
-    put_http_body(&body, s->command, limit, attributes, count);
-    rn_buf_putf(&s->request, "POST /v1/%s HTTP/1.1\r\nHost: %s\r\nContent-Length: %zu\r\n\r\n",
-                s->command == RN_BENCH_CHECK ? "check" : "throttle", host, body.len);
-    rn_buf_put_slice(&s->request, rn_buf_slice(&body));
-    s->request.failed |= body.failed;
+    if (q->command == RN_BENCH_CHECK)
+        rn_buf_put_char(&body, '}');
+    else
+        rn_json_put_string(&body, rn_slice_of(q->text));
+    rn_buf_put_char(&body, '}');
+    rn_buf_putf(out, "POST /v1/%s HTTP/1.1\r\nHost: %s\r\nContent-Length: %zu\r\n\r\n",
+                q->command == RN_BENCH_CHECK ? "check" : "throttle", host, body.len);
+    rn_buf_put_slice(out, rn_buf_slice(&body));
+    out->failed |= body.failed || value.failed;
     rn_buf_done(&body);
+    rn_buf_done(&value);
 }
 
 /* --- all --------------------------------------------------------------------------- */
@@ -188,32 +170,29 @@ bool rn_bench_request_init(struct rn_bench_request *s, const struct rn_options *
                            const char *host)
 {
     static const struct ration_attribute usual[] = {{"ip", 2, "{ip}", 4}, {"path", 4, "/", 1}};
-    const struct ration_attribute *attributes = o->attribute_count > 0 ? o->attributes : usual;
-    size_t count = o->attribute_count > 0 ? o->attribute_count : 2;
-    const char *text = o->limit != NULL ? o->limit : "100 per minute";
-    struct ration_limit limit;
+    struct question q = {.text = o->limit != NULL ? o->limit : "100 per minute"};
     struct ration_error error;
+    bool ok = true;
 
     *s = (struct rn_bench_request){.http = http};
-    if (!read_command(o->load != NULL ? o->load : "throttle", &s->command))
+    if (!read_command(o->load != NULL ? o->load : "throttle", &q.command))
         return false;
-    if (ration_limit_parse(text, strlen(text), &limit, &error) != 0) {
+    if (ration_limit_parse(q.text, strlen(q.text), &q.limit, &error) != 0) {
         rn_output_error("--limit: %s", error.text);
         return false;
     }
+    if (q.command == RN_BENCH_CHECK) {
+        q.attributes = o->attribute_count > 0 ? o->attributes : usual;
+        q.count = o->attribute_count > 0 ? o->attribute_count : 2;
+    }
+    s->command = q.command;
     if (http)
-        put_http(s, host, text, attributes, count);
-    else if (s->command == RN_BENCH_PING)
-        put_words(&s->request, 1, "PING");
-    else if (s->command == RN_BENCH_TAKE)
-        put_words(&s->request, 3, "RATION.TAKE", KEY, text);
-    else if (s->command == RN_BENCH_CHECK)
-        put_resp_check(&s->request, attributes, count);
-    else if (!put_resp_throttle(&s->request, &limit))
-        return false;
+        put_http(&s->request, &q, host);
+    else
+        ok = put_resp(&s->request, &q);
     if (s->request.failed)
         rn_output_error("out of memory");
-    return !s->request.failed && find_marks(s);
+    return ok && !s->request.failed && find_marks(s);
 }
 
 void rn_bench_request_done(struct rn_bench_request *s)

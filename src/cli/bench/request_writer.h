@@ -48,18 +48,9 @@ enum rn_bench_result {
     RN_BENCH_FOREIGN /* not an answer of this protocol: give up */
 };
 
-/* An answer that has come in part. All zeros: the start of an answer. */
-struct rn_bench_response {
-    uint64_t left;               /* RESP: values to come. HTTP: bytes of the body */
-    uint32_t index;              /* RESP: values read */
-    enum rn_bench_result result; /* MORE: not known yet */
-    bool in_body;                /* HTTP */
-};
-
-/* Sets *used to the number of bytes consumed. Give the others again, followed by what
- * arrives next. */
+/* Classifies the answer that starts at `data`. Sets *used to its bytes; 0 if it is not complete:
+ * then give the same again, followed by what arrives next. */
 enum rn_bench_result rn_bench_response_read(const struct rn_bench_request *request,
-                                            struct rn_bench_response *response, const char *data,
-                                            size_t len, size_t *used);
+                                            const char *data, size_t len, size_t *used);
 
 #endif

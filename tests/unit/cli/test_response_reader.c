@@ -12,12 +12,11 @@
 
 #define MOST 8
 
-/* Gives the text in pieces of `piece` bytes, keeping result was not taken, as a
+/* Gives the text in pieces of `piece` bytes, keeping those that were not taken, as a
  * connection does. Returns how many answers there were. */
 static size_t read_all(const struct rn_bench_request *request, const char *text, size_t piece,
                        enum rn_bench_result results[MOST])
 {
-    struct rn_bench_response response = {0};
     size_t len = strlen(text), from = 0, count = 0;
 
     for (size_t given = 0; given < len;) {
@@ -25,7 +24,7 @@ static size_t read_all(const struct rn_bench_request *request, const char *text,
         while (from < given) {
             size_t used;
             enum rn_bench_result result =
-                rn_bench_response_read(request, &response, text + from, given - from, &used);
+                rn_bench_response_read(request, text + from, given - from, &used);
 
             from += used;
             if (result == RN_BENCH_MORE)

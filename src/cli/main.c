@@ -78,15 +78,6 @@ static size_t first_word(const struct rn_command *command, const char *word)
     return strlen(word) == len && memcmp(command->name, word, len) == 0 ? len : 0;
 }
 
-/* The first command with this first word. */
-static const struct rn_command *find_first(const char *word)
-{
-    for (size_t i = 0; i < rn_command_count; i++)
-        if (first_word(&rn_commands[i], word) != 0)
-            return &rn_commands[i];
-    return NULL;
-}
-
 /* --- complaints and help ----------------------------------------------------------- */
 
 static void put_usage(FILE *file)
@@ -139,17 +130,16 @@ static bool is_help(const char *word)
 
 static int help(int argc, char **argv)
 {
-    const struct rn_command *command;
-
     if (argc == 0) {
         put_usage(stdout);
         return RN_EXIT_OK;
     }
-    command = find_first(argv[0]);
-    if (command == NULL)
-        return complain_of_command(argv[0]);
-    fputs(command->help, stdout);
-    return RN_EXIT_OK;
+    for (size_t i = 0; i < rn_command_count; i++)
+        if (first_word(&rn_commands[i], argv[0]) != 0) {
+            fputs(rn_commands[i].help, stdout);
+            return RN_EXIT_OK;
+        }
+    return complain_of_command(argv[0]);
 }
 
 /* --- running ----------------------------------------------------------------------- */

@@ -20,23 +20,6 @@
 
 /* --- rules ------------------------------------------------------------------------- */
 
-/* Reads all, or one byte more than the maximum of a file. NULL after an error message. */
-static char *read_stdin(size_t *len)
-{
-    size_t room = RN_DOCUMENT_BYTES + 1, used = 0, got;
-    char *bytes = malloc(room);
-
-    while (bytes != NULL && (got = fread(bytes + used, 1, room - used, stdin)) > 0)
-        used += got;
-    if (bytes == NULL || ferror(stdin)) {
-        rn_output_error("standard input cannot be read: %s", strerror(errno));
-        free(bytes);
-        return NULL;
-    }
-    *len = used;
-    return bytes;
-}
-
 /* Checks that words are files: a user may have meant an attribute or a command. */
 static bool check_files(const struct rn_options *o)
 {
@@ -61,15 +44,20 @@ static bool check_files(const struct rn_options *o)
 
 bool rn_offline_load(struct rn_offline *s, const struct rn_options *options)
 {
-    size_t len;
+    size_t room = RN_DOCUMENT_BYTES + 1, len = 0, got; /* one byte more than a file may have */
     char *text;
 
     *s = (struct rn_offline){.options = options};
     rn_report_init(&s->report);
     if (strcmp(options->words[0], "-") == 0) {
-        text = read_stdin(&len);
-        if (text == NULL)
+        text = malloc(room);
+        while (text != NULL && (got = fread(text + len, 1, room - len, stdin)) > 0)
+            len += got;
+        if (text == NULL || ferror(stdin)) {
+            rn_output_error("standard input cannot be read: %s", strerror(errno));
+            free(text);
             return false;
+        }
         s->ruleset = rn_ruleset_parse(RN_SLICE("stdin"), (struct rn_slice){text, len}, &s->report);
         free(text);
     } else {
@@ -93,24 +81,18 @@ void rn_offline_done(struct rn_offline *s)
 
 /* --- the request ------------------------------------------------------------------- */
 
-/* Whether there are native rules. */
-static bool has_native(const struct rn_ruleset *ruleset)
-{
-    for (uint32_t i = 0; i < ruleset->rule_count; i++)
-        if (!ruleset->rules[i].envoy)
-            return true;
-    return ruleset->list_count != 0 || ruleset->domain_count == 0;
-}
-
 static bool check_request(struct rn_offline *s)
 {
     const struct rn_options *o = s->options;
     const struct rn_ruleset *ruleset = s->ruleset;
     bool domain_first = o->attribute_count > 0 && o->attributes[0].name_len == 6 &&
                         memcmp(o->attributes[0].name, "domain", 6) == 0;
+    bool native = ruleset->list_count != 0 || ruleset->domain_count == 0;
 
+    for (uint32_t i = 0; !native && i < ruleset->rule_count; i++)
+        native = !ruleset->rules[i].envoy;
     s->envoy = (ruleset->domain_count != 0 || ruleset->apply_to_envoy) && domain_first;
-    if (!s->envoy && !has_native(ruleset)) {
+    if (!s->envoy && !native) {
         rn_output_error(
             "these rules are in Envoy's format; begin the request with its domain, as in "
             "domain=%s, then give the pairs of a descriptor in order",
@@ -139,32 +121,14 @@ size_t rn_offline_entries(const struct rn_offline *s, struct rn_envoy_entry *ent
 
 /* --- state ------------------------------------------------------------------------- */
 
-static bool set_time(struct rn_offline *s)
-{
-    const struct rn_timestamp *at = &s->options->at;
-    int64_t now = ration_now(s->limiter), ahead = 0;
-
-    if (at->given)
-        ahead = at->relative ? at->ns : at->ns - ration_wall(s->limiter, now);
-    if (ahead < 0) {
-        rn_output_error("--at: that time has passed; give one to come, or a length such as +30s");
-        return false;
-    }
-    if (ahead > RATION_PERIOD_MAX_NS) {
-        rn_output_error("--at: that is more than ten years ahead; give a time before that");
-        return false;
-    }
-    s->now_ns = now + ahead;
-    return true;
-}
-
 bool rn_offline_open(struct rn_offline *s, bool create)
 {
     const char *path = s->options->state;
     bool exists = path != NULL && access(path, F_OK) == 0;
     struct ration_options options = {.state_path = path, .memory_bytes = exists ? 0 : STATE_BYTES};
+    const struct rn_timestamp *at = &s->options->at;
     struct ration_error error;
-    struct ration *limiter;
+    int64_t now, ahead = 0;
 
     if (!check_request(s))
         return false;
@@ -173,45 +137,31 @@ bool rn_offline_open(struct rn_offline *s, bool create)
                         rn_excerpt(rn_slice_of(path)).text);
         return false;
     }
-    if (ration_open(&options, &limiter, &error) != 0) {
+    if (ration_open(&options, &s->limiter, &error) != 0) {
         rn_output_error("--state: %s", error.text);
         return false;
     }
     if (error.text[0] != '\0')
         rn_output_error("note: %s", error.text);
+    now = ration_now(s->limiter);
     /* The limiter owns the ruleset now, even if this fails. */
-    s->limiter = limiter;
-    if (rn_reload_install(limiter, s->ruleset, ration_now(limiter)) != 0) {
+    if (rn_reload_install(s->limiter, s->ruleset, now) != 0) {
         s->ruleset = NULL;
         rn_output_error("out of memory");
         return false;
     }
-    return set_time(s);
+    if (at->given)
+        ahead = at->relative ? at->ns : at->ns - ration_wall(s->limiter, now);
+    s->now_ns = now + ahead;
+    if (ahead >= 0 && ahead <= RATION_PERIOD_MAX_NS)
+        return true;
+    rn_output_error("--at: that %s",
+                    ahead < 0 ? "time has passed; give one to come, or a length such as +30s"
+                              : "is more than ten years ahead; give a time before that");
+    return false;
 }
 
 /* --- deciding ---------------------------------------------------------------------- */
-
-/* A descriptor is tried with cost 0, which always fits. So compare the real cost with what is left;
- * the last limit with less decides. */
-static void judge_look(struct ration_outcome *outcome, uint64_t cost)
-{
-    for (uint32_t i = 0; i < outcome->listed; i++) {
-        struct ration_outcome_limit *limit = &outcome->limits[i];
-        struct ration_verdict *verdict = &limit->verdict;
-
-        if (verdict->remaining >= cost)
-            continue;
-        verdict->allowed = false;
-        verdict->retry_after_ns = cost > verdict->limit ? RATION_NEVER : verdict->reset_after_ns;
-        outcome->shadow_refused |= limit->shadow;
-        if (limit->shadow)
-            continue;
-        outcome->decision.allowed = false;
-        outcome->decision.decided_by = (int)i;
-        outcome->decision.verdict = *verdict;
-        memcpy(outcome->rule, limit->rule, sizeof outcome->rule);
-    }
-}
 
 static int decide_descriptor(struct rn_offline *s, bool look, uint64_t cost,
                              struct ration_outcome *outcome)
@@ -231,8 +181,24 @@ static int decide_descriptor(struct rn_offline *s, bool look, uint64_t cost,
         entries[i] = (struct ration_descriptor_entry){a->name, a->name_len, a->value, a->value_len};
     }
     code = ration_decide_descriptor(s->limiter, &d, s->now_ns, outcome);
-    if (code == 0 && look)
-        judge_look(outcome, cost);
+    /* A look has cost 0, which always fits. So compare the real cost with what is left; the last
+     * limit with less decides. */
+    for (uint32_t i = 0; code == 0 && look && i < outcome->listed; i++) {
+        struct ration_outcome_limit *limit = &outcome->limits[i];
+        struct ration_verdict *verdict = &limit->verdict;
+
+        if (verdict->remaining >= cost)
+            continue;
+        verdict->allowed = false;
+        verdict->retry_after_ns = cost > verdict->limit ? RATION_NEVER : verdict->reset_after_ns;
+        outcome->shadow_refused |= limit->shadow;
+        if (limit->shadow)
+            continue;
+        outcome->decision.allowed = false;
+        outcome->decision.decided_by = (int)i;
+        outcome->decision.verdict = *verdict;
+        memcpy(outcome->rule, limit->rule, sizeof outcome->rule);
+    }
     return code;
 }
 

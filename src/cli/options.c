@@ -125,31 +125,12 @@ static bool read_whole(const struct spec *spec, const char *text, const char **v
     return len > 0 && len <= 18 && digits[len] == '\0' && (len == 1 || digits[0] != '0');
 }
 
-static bool read_length(const struct spec *spec, const char *text, int64_t *value)
-{
-    size_t pos = 0, len = strlen(text);
-
-    return rn_number_parse_duration(text, len, &pos, value, NULL) == 0 && pos == len &&
-           *value >= spec->min && *value <= spec->max;
-}
-
-static bool read_colour(const char *text, enum rn_colour *colour)
-{
-    static const char *const words[] = {"auto", "always", "never"}; /* enum rn_colour */
-
-    for (int i = 0; i < 3; i++) {
-        if (strcmp(text, words[i]) == 0) {
-            *colour = (enum rn_colour)i;
-            return true;
-        }
-    }
-    return false;
-}
-
 /* False: bad value. */
 static bool set_option(struct rn_options *o, const struct spec *spec, const char *value)
 {
+    static const char *const colours[] = {"auto", "always", "never"}; /* enum rn_colour */
     void *to = (char *)o + spec->offset;
+    size_t pos = 0;
 
     switch (spec->kind) {
     case FLAG:
@@ -166,11 +147,17 @@ static bool set_option(struct rn_options *o, const struct spec *spec, const char
     case WHOLE:
         return read_whole(spec, value, to);
     case LENGTH:
-        return read_length(spec, value, to);
+        return rn_number_parse_duration(value, strlen(value), &pos, to, NULL) == 0 &&
+               value[pos] == '\0' && *(int64_t *)to >= spec->min && *(int64_t *)to <= spec->max;
     case RATE:
         return read_count(value, "/s", spec->max, to);
     case COLOUR:
-        return read_colour(value, to);
+        for (enum rn_colour i = RN_COLOUR_AUTO; i <= RN_COLOUR_NEVER; i++)
+            if (strcmp(value, colours[i]) == 0) {
+                *(enum rn_colour *)to = i;
+                return true;
+            }
+        return false;
     case MOMENT:
         return rn_timestamp_parse(value, to);
     }
@@ -182,14 +169,6 @@ static bool set_option(struct rn_options *o, const struct spec *spec, const char
 static bool is_taken(const struct rn_options *o, const struct spec *spec)
 {
     return spec->bits == ALWAYS || (o->command->options & spec->bits) != 0;
-}
-
-static const struct spec *find_spec(const struct rn_options *o, struct rn_slice name)
-{
-    for (size_t i = 0; i < SPECS; i++)
-        if (is_taken(o, &specs[i]) && rn_slice_is(name, specs[i].name))
-            return &specs[i];
-    return rn_slice_is(name, "-h") ? &specs[0] : NULL;
 }
 
 static void complain_of_option(const struct rn_options *o, struct rn_slice name)
@@ -214,42 +193,32 @@ static void complain_of_option(const struct rn_options *o, struct rn_slice name)
                         rn_excerpt(name).text, o->command->name);
 }
 
-/* Finds the value: after =, or argv[*i + 1]. False after an error message. */
-static bool find_value(const struct spec *spec, int argc, char **argv, int *i, const char **value)
-{
-    const char *equals = strchr(argv[*i], '=');
-
-    *value = equals != NULL ? equals + 1 : NULL;
-    if (spec->kind == OPTIONAL)
-        return true;
-    if (spec->kind == FLAG && equals != NULL) {
-        rn_output_error("%s takes no value; write it alone", spec->name);
-        return false;
-    }
-    if (spec->kind == FLAG || equals != NULL)
-        return true;
-    if (*i + 1 == argc) {
-        rn_output_error("%s needs a value; write for example %s %s", spec->name, spec->name,
-                        spec->example);
-        return false;
-    }
-    *value = argv[++*i];
-    return true;
-}
-
 /* Parses argv[*i], and argv[*i + 1] if that is its value. */
 static bool read_option(struct rn_options *o, int argc, char **argv, int *i)
 {
+    const char *equals = strchr(argv[*i], '='), *value = equals != NULL ? equals + 1 : NULL;
     struct rn_slice name = {argv[*i], strcspn(argv[*i], "=")};
-    const struct spec *spec = find_spec(o, name);
-    const char *value;
+    const struct spec *spec = rn_slice_is(name, "-h") ? &specs[0] : NULL;
 
+    for (size_t k = 0; spec == NULL && k < SPECS; k++)
+        if (is_taken(o, &specs[k]) && rn_slice_is(name, specs[k].name))
+            spec = &specs[k];
     if (spec == NULL) {
         complain_of_option(o, name);
         return false;
     }
-    if (!find_value(spec, argc, argv, i, &value))
+    if (spec->kind == FLAG && equals != NULL) {
+        rn_output_error("%s takes no value; write it alone", spec->name);
         return false;
+    }
+    if (spec->kind != FLAG && spec->kind != OPTIONAL && equals == NULL) {
+        if (*i + 1 == argc) {
+            rn_output_error("%s needs a value; write for example %s %s", spec->name, spec->name,
+                            spec->example);
+            return false;
+        }
+        value = argv[++*i];
+    }
     if (set_option(o, spec, value))
         return true;
     rn_output_error("%s: found %s, expected %s", spec->name, rn_excerpt(rn_slice_of(value)).text,
@@ -276,21 +245,6 @@ static size_t name_length(const char *arg)
     return len;
 }
 
-/* Header names ignore case; rules have them in lower case. */
-static void add_attribute(struct rn_options *o, char *arg, size_t name_len)
-{
-    bool header = name_len >= 7 && strncasecmp(arg, "header.", 7) == 0;
-
-    for (size_t i = 0; header && i < name_len; i++)
-        if (arg[i] >= 'A' && arg[i] <= 'Z')
-            arg[i] = (char)(arg[i] | 0x20);
-    o->attributes[o->attribute_count++] =
-        (struct ration_attribute){.name = arg,
-                                  .name_len = name_len,
-                                  .value = arg + name_len + 1,
-                                  .value_len = strlen(arg + name_len + 1)};
-}
-
 /* After `--` every argument is an attribute, whatever its name. */
 static bool read_plain(struct rn_options *o, char *arg, bool only_attributes)
 {
@@ -310,7 +264,12 @@ static bool read_plain(struct rn_options *o, char *arg, bool only_attributes)
                         o->command->name, rn_excerpt(rn_slice_of(arg)).text);
         return false;
     }
-    add_attribute(o, arg, len);
+    /* Header names ignore case; rules have them in lower case. */
+    for (size_t i = 0; strncasecmp(arg, "header.", 7) == 0 && i < len; i++)
+        if (arg[i] >= 'A' && arg[i] <= 'Z')
+            arg[i] = (char)(arg[i] | 0x20);
+    o->attributes[o->attribute_count++] =
+        (struct ration_attribute){arg, len, arg + len + 1, strlen(arg + len + 1)};
     return true;
 }
 
@@ -333,27 +292,10 @@ static int complain_of_words(const struct rn_options *o)
     return RN_EXIT_ERROR;
 }
 
-static int check(const struct rn_options *o)
-{
-    bool files = (o->command->options & BIT(FILES)) != 0;
-    bool server = (o->command->options & BIT(SERVER)) != 0; /* replaces the files */
-
-    if (!files && o->word_count != (o->command->operand != NULL))
-        return complain_of_words(o);
-    if (files && o->word_count == 0 && !server)
-        return complain_of_words(o);
-    for (size_t i = 0; o->word_count > 1 && i < o->word_count; i++) {
-        if (strcmp(o->words[i], "-") == 0) {
-            rn_output_error("- is standard input; give either - or files, not both");
-            return RN_EXIT_ERROR;
-        }
-    }
-    return 0;
-}
-
 int rn_options_parse(struct rn_options *o, const struct rn_command *command, int argc, char **argv)
 {
-    bool only_attributes = false, ok = true;
+    bool files = (command->options & BIT(FILES)) != 0, only_attributes = false, ok = true;
+    bool server = (command->options & BIT(SERVER)) != 0; /* replaces the files */
     size_t room = (size_t)argc + 1;
 
     *o = (struct rn_options){.command = command,
@@ -375,9 +317,17 @@ int rn_options_parse(struct rn_options *o, const struct rn_command *command, int
         else
             ok = read_plain(o, argv[i], only_attributes);
     }
-    if (!ok)
-        return RN_EXIT_ERROR;
-    return o->help ? 0 : check(o);
+    if (!ok || o->help)
+        return ok ? 0 : RN_EXIT_ERROR;
+    if (files ? o->word_count == 0 && !server : o->word_count != (command->operand != NULL))
+        return complain_of_words(o);
+    for (size_t i = 0; o->word_count > 1 && i < o->word_count; i++) {
+        if (strcmp(o->words[i], "-") == 0) {
+            rn_output_error("- is standard input; give either - or files, not both");
+            return RN_EXIT_ERROR;
+        }
+    }
+    return 0;
 }
 
 void rn_options_done(struct rn_options *o)

@@ -52,42 +52,20 @@ static bool read_date(const char **at, int64_t *seconds)
     return rn_civil_of_days(days).day == date.day; /* no 30th of February */
 }
 
-/* .25 */
-static bool read_fraction(const char **at, int64_t *ns)
-{
-    int digit;
-
-    if (!skip(at, '.'))
-        return true;
-    for (int64_t unit = RN_SECOND_NS / 10; read_digits(at, 1, &digit); unit /= 10)
-        *ns += digit * unit;
-    return (*at)[-1] != '.';
-}
-
+/* 23:59, 23:59:59 or 23:59:59.25 */
 static bool read_clock(const char **at, int64_t *seconds, int64_t *ns)
 {
-    int hour, minute, second = 0;
+    int hour, minute, second = 0, digit;
 
     if (!read_digits(at, 2, &hour) || !skip(at, ':') || !read_digits(at, 2, &minute))
         return false;
-    if (skip(at, ':') && (!read_digits(at, 2, &second) || !read_fraction(at, ns)))
+    if (skip(at, ':') && !read_digits(at, 2, &second))
         return false;
+    if (skip(at, '.'))
+        for (int64_t unit = RN_SECOND_NS / 10; read_digits(at, 1, &digit); unit /= 10)
+            *ns += digit * unit;
     *seconds += hour * 3600 + minute * 60 + second;
-    return hour < 24 && minute < 60 && second < 60;
-}
-
-static bool read_offset(const char **at, int64_t *seconds)
-{
-    int sign = **at == '-' ? 1 : -1, hour, minute;
-
-    if (**at == '\0' || skip(at, 'Z'))
-        return true;
-    if (!skip(at, '+') && !skip(at, '-'))
-        return false;
-    if (!read_digits(at, 2, &hour) || !skip(at, ':') || !read_digits(at, 2, &minute))
-        return false;
-    *seconds += sign * (hour * 3600 + minute * 60);
-    return hour < 24 && minute < 60;
+    return (*at)[-1] != '.' && hour < 24 && minute < 60 && second < 60;
 }
 
 bool rn_timestamp_parse(const char *text, struct rn_timestamp *timestamp)
@@ -95,6 +73,7 @@ bool rn_timestamp_parse(const char *text, struct rn_timestamp *timestamp)
     const char *at = text;
     int64_t seconds, ns = 0;
     size_t pos = 1, len = strlen(text);
+    int sign, hour = 0, minute = 0;
 
     timestamp->given = true;
     timestamp->relative = text[0] == '+';
@@ -104,8 +83,10 @@ bool rn_timestamp_parse(const char *text, struct rn_timestamp *timestamp)
         return false;
     if ((skip(&at, 'T') || skip(&at, ' ')) && !read_clock(&at, &seconds, &ns))
         return false;
-    if (!read_offset(&at, &seconds) || *at != '\0')
+    sign = *at == '-' ? 1 : -1; /* of the offset: Z, +01:00 or -01:00 */
+    if (!skip(&at, 'Z') && (skip(&at, '+') || skip(&at, '-')) &&
+        (!read_digits(&at, 2, &hour) || !skip(&at, ':') || !read_digits(&at, 2, &minute)))
         return false;
-    timestamp->ns = seconds * RN_SECOND_NS + ns;
-    return true;
+    timestamp->ns = (seconds + sign * (hour * 3600 + minute * 60)) * RN_SECOND_NS + ns;
+    return *at == '\0' && hour < 24 && minute < 60;
 }

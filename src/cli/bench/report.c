@@ -57,29 +57,6 @@ static void add_up(const struct rn_bench *b, struct result *r)
 
 /* --- for people -------------------------------------------------------------------- */
 
-/* A table, to three digits: 12.3 us, 1.23 ms. */
-static void put_latencies(const struct rn_output *out, const struct rn_latency *h)
-{
-    static const char *const units[] = {"ns", "us", "ms", "s"};
-    struct rn_columns columns;
-
-    rn_columns_init(&columns, titles, QUANTILES);
-    for (size_t i = 0; i < QUANTILES; i++) {
-        double value = (double)quantile(h, i);
-        int unit = 0;
-
-        for (; value >= 999.5 && unit < 3; unit++)
-            value /= 1000;
-        rn_columns_put(&columns, "%.*f %s",
-                       unit == 0 || value >= 99.95 ? 0
-                       : value >= 9.995            ? 1
-                                                   : 2,
-                       value, units[unit]);
-    }
-    rn_columns_write(&columns, out, 0);
-    rn_columns_done(&columns);
-}
-
 static void put_count(const struct rn_output *out, const char *label, uint64_t count)
 {
     rn_output_put(out, RN_DIM, "%-12s", label);
@@ -88,7 +65,9 @@ static void put_count(const struct rn_output *out, const char *label, uint64_t c
 
 static void put(const struct rn_bench *b, const struct result *r)
 {
+    static const char *const units[] = {"ns", "us", "ms", "s"};
     struct rn_output out = rn_output_to(stdout, b->options);
+    struct rn_columns columns;
 
     rn_output_put(&out, RN_DIM, "%-12s", "requests");
     rn_output_put(&out, RN_PLAIN, "%" PRIu64 " in %.2f s\n", r->requests, r->seconds);
@@ -101,11 +80,25 @@ static void put(const struct rn_bench *b, const struct result *r)
         put_count(&out, "unanswered", r->unanswered);
     if (r->unsent > 0)
         put_count(&out, "never sent", r->unsent);
-    if (r->latency.count > 0) {
-        rn_output_put(&out, RN_PLAIN, "\nlatency%s\n",
-                      b->options->rate != 0 ? ", from when each request was due" : "");
-        put_latencies(&out, &r->latency);
+    if (r->latency.count == 0)
+        return;
+    rn_output_put(&out, RN_PLAIN, "\nlatency%s\n",
+                  b->options->rate != 0 ? ", from when each request was due" : "");
+    rn_columns_init(&columns, titles, QUANTILES);
+    for (size_t i = 0; i < QUANTILES; i++) { /* to three digits: 12.3 us, 1.23 ms */
+        double value = (double)quantile(&r->latency, i);
+        int unit = 0;
+
+        for (; value >= 999.5 && unit < 3; unit++)
+            value /= 1000;
+        rn_columns_put(&columns, "%.*f %s",
+                       unit == 0 || value >= 99.95 ? 0
+                       : value >= 9.995            ? 1
+                                                   : 2,
+                       value, units[unit]);
     }
+    rn_columns_write(&columns, &out, 0);
+    rn_columns_done(&columns);
 }
 
 /* --- for programs ------------------------------------------------------------------ */

@@ -48,6 +48,14 @@ struct question {
     size_t count;
 };
 
+static void put_number(struct rn_buf *out, uint64_t number)
+{
+    char text[24];
+
+    snprintf(text, sizeof text, "%" PRIu64, number);
+    rn_resp_put_bulk(out, rn_slice_of(text));
+}
+
 /* CL.THROTTLE key max_burst count period: max_burst is the bucket size less one, the period is
  * in whole seconds. False after an error message. */
 static bool put_resp(struct rn_buf *out, const struct question *q)
@@ -56,7 +64,6 @@ static bool put_resp(struct rn_buf *out, const struct question *q)
     static const size_t words[] = {5, 1, 3, 1};
     const struct ration_limit *l = &q->limit;
     struct rn_buf value = {0};
-    uint64_t numbers[3];
 
     rn_resp_put_array(out, words[q->command] + 2 * q->count);
     rn_resp_put_bulk(out, rn_slice_of(names[q->command]));
@@ -69,26 +76,21 @@ static bool put_resp(struct rn_buf *out, const struct question *q)
         rn_resp_put_bulk(out, rn_buf_slice(&value));
     }
     rn_buf_done(&value);
-    if (q->command == RN_BENCH_THROTTLE || q->command == RN_BENCH_TAKE)
-        rn_resp_put_bulk(out, RN_SLICE(KEY));
-    if (q->command == RN_BENCH_TAKE)
-        rn_resp_put_bulk(out, rn_slice_of(q->text));
-    if (q->command != RN_BENCH_THROTTLE)
+    if (q->command == RN_BENCH_CHECK || q->command == RN_BENCH_PING)
         return true;
+    rn_resp_put_bulk(out, RN_SLICE(KEY));
+    if (q->command == RN_BENCH_TAKE) {
+        rn_resp_put_bulk(out, rn_slice_of(q->text));
+        return true;
+    }
     if (l->algorithm != RATION_TOKEN_BUCKET || l->period_ns % RN_SECOND_NS != 0 || l->amount == 0) {
         rn_output_error("--limit: CL.THROTTLE takes a rate per whole seconds such as \"100 per "
                         "minute\"; --command take takes any limit");
         return false;
     }
-    numbers[0] = (l->burst != 0 ? l->burst : l->amount) - 1;
-    numbers[1] = l->amount;
-    numbers[2] = (uint64_t)(l->period_ns / RN_SECOND_NS);
-    for (size_t i = 0; i < 3; i++) {
-        char text[24];
-
-        snprintf(text, sizeof text, "%" PRIu64, numbers[i]);
-        rn_resp_put_bulk(out, rn_slice_of(text));
-    }
+    put_number(out, (l->burst != 0 ? l->burst : l->amount) - 1);
+    put_number(out, l->amount);
+    put_number(out, (uint64_t)(l->period_ns / RN_SECOND_NS));
     return true;
 }
 

@@ -21,25 +21,6 @@ bool rn_daemon_is_meant(const struct rn_options *o)
 
 /* --- where, and with which token --------------------------------------------------- */
 
-static bool find_address(struct rn_daemon *d)
-{
-    const struct rn_options *o = d->options;
-    bool http = d->port == RN_PORT_HTTP;
-    const char *text = http ? o->http : o->admin, *source = http ? "--http" : "--admin";
-
-    if (o->server != NULL && o->server[0] != '\0') {
-        text = o->server;
-        source = "--server";
-    }
-    if (text == NULL) {
-        source = http ? "RATION_HTTP" : "RATION_ADMIN";
-        text = rn_endpoint_environment(source);
-    }
-    if (text == NULL)
-        text = http ? DEFAULT_HTTP : DEFAULT_ADMIN;
-    return rn_endpoint_init(&d->endpoint, o, source, text, RN_DAEMON_ADDRESS_HTTP);
-}
-
 static bool find_token(struct rn_daemon *d)
 {
     const char *path = d->options->token_file, *text = rn_endpoint_environment("RATION_TOKEN");
@@ -100,6 +81,9 @@ static bool check_attributes(const struct rn_options *o)
 
 bool rn_daemon_init(struct rn_daemon *d, const struct rn_options *options, enum rn_daemon_port port)
 {
+    bool http = port == RN_PORT_HTTP;
+    const char *text = http ? options->http : options->admin, *source = http ? "--http" : "--admin";
+
     *d = (struct rn_daemon){.options = options, .port = port};
     rn_cli_http_init(&d->http);
     d->http.timeout_ns = options->timeout_ns;
@@ -115,7 +99,19 @@ bool rn_daemon_init(struct rn_daemon *d, const struct rn_options *options, enum 
                         options->state != NULL ? "state" : "time");
         return false;
     }
-    return check_attributes(options) && find_address(d) && find_token(d);
+    if (options->server != NULL && options->server[0] != '\0') {
+        text = options->server;
+        source = "--server";
+    }
+    if (text == NULL) {
+        source = http ? "RATION_HTTP" : "RATION_ADMIN";
+        text = rn_endpoint_environment(source);
+    }
+    if (text == NULL)
+        text = http ? DEFAULT_HTTP : DEFAULT_ADMIN;
+    return check_attributes(options) &&
+           rn_endpoint_init(&d->endpoint, options, source, text, RN_DAEMON_ADDRESS_HTTP) &&
+           find_token(d);
 }
 
 static void forget_answer(struct rn_daemon *d)

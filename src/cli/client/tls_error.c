@@ -42,21 +42,16 @@ static void explain_time(const struct failure *c, const ASN1_TIME *time, const c
     EXPLAIN(c, "its certificate %s %s", what, text);
 }
 
-/* The expired certificate of the chain, or the server's own. */
-static const X509 *find_outdated(const STACK_OF(X509) * chain)
-{
-    for (int i = 0; i < sk_X509_num(chain); i++)
-        if (X509_cmp_current_time(X509_get0_notAfter(sk_X509_value(chain, i))) < 0)
-            return sk_X509_value(chain, i);
-    return sk_X509_value(chain, 0);
-}
-
 static void explain_certificate(const struct failure *c, long why)
 {
     const STACK_OF(X509) *chain =
         SSL_get0_verified_chain(c->ssl); /* as far as OpenSSL verified it */
-    const X509 *own = sk_X509_value(chain, 0);
+    const X509 *own = sk_X509_value(chain, 0), *expired = own;
     char names[200];
+
+    for (int i = 0; i < sk_X509_num(chain); i++)
+        if (X509_cmp_current_time(X509_get0_notAfter(sk_X509_value(chain, i))) < 0)
+            expired = sk_X509_value(chain, i);
 
     switch (own == NULL ? X509_V_ERR_UNSPECIFIED : why) {
     case X509_V_ERR_HOSTNAME_MISMATCH:
@@ -65,7 +60,7 @@ static void explain_certificate(const struct failure *c, long why)
         EXPLAIN(c, "its certificate is not for %s, but for %s", c->host, names);
         break;
     case X509_V_ERR_CERT_HAS_EXPIRED:
-        explain_time(c, X509_get0_notAfter(find_outdated(chain)), "has expired:");
+        explain_time(c, X509_get0_notAfter(expired), "has expired:");
         break;
     case X509_V_ERR_CERT_NOT_YET_VALID:
         explain_time(c, X509_get0_notBefore(own), "is not valid before");

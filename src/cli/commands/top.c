@@ -201,27 +201,6 @@ static void put_json(const struct sample *s, uint64_t most)
 
 /* --- once, and live ---------------------------------------------------------------- */
 
-static int show_once(struct rn_daemon *d, struct sample samples[2])
-{
-    struct rn_output out = rn_output_to(stdout, d->options);
-    int64_t interval_ns = d->options->interval_ns;
-    struct timespec wait = {interval_ns / RN_SECOND_NS, interval_ns % RN_SECOND_NS};
-
-    while (nanosleep(&wait, &wait) != 0 && errno == EINTR)
-        ;
-    if (!take_sample(d, samples)) {
-        rn_daemon_complain(d);
-        return RN_EXIT_ERROR;
-    }
-    if (d->options->json) {
-        put_json(&samples[0], d->options->count);
-    } else {
-        put_head(&out, d, &samples[0]);
-        put_rows(&out, &samples[0], d->options->count);
-    }
-    return RN_EXIT_OK;
-}
-
 static void draw(struct rn_screen *screen, const struct rn_daemon *d, const struct sample *s,
                  bool fresh)
 {
@@ -273,14 +252,32 @@ int rn_command_top(struct rn_daemon *d)
                                 {.rows = calloc(ROWS_MAX, sizeof *samples->rows)}};
     bool live =
         !d->options->once && !d->options->json && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
+    struct rn_output out = rn_output_to(stdout, d->options);
+    int64_t interval_ns = d->options->interval_ns;
+    struct timespec wait = {interval_ns / RN_SECOND_NS, interval_ns % RN_SECOND_NS};
     int status = RN_EXIT_ERROR;
+    bool ok = samples[0].rows != NULL && samples[1].rows != NULL;
 
-    if (samples[0].rows == NULL || samples[1].rows == NULL)
+    if (!ok)
         rn_output_error("out of memory");
-    else if (!take_sample(d, samples))
+    else if (!(ok = take_sample(d, samples)))
         rn_daemon_complain(d);
-    else
-        status = live ? show_live(d, samples) : show_once(d, samples);
+    if (ok && live) {
+        status = show_live(d, samples);
+    } else if (ok) {
+        while (nanosleep(&wait, &wait) != 0 && errno == EINTR)
+            ;
+        if (!take_sample(d, samples)) {
+            rn_daemon_complain(d);
+        } else if (d->options->json) {
+            put_json(&samples[0], d->options->count);
+            status = RN_EXIT_OK;
+        } else {
+            put_head(&out, d, &samples[0]);
+            put_rows(&out, &samples[0], d->options->count);
+            status = RN_EXIT_OK;
+        }
+    }
     free(samples[0].rows);
     free(samples[1].rows);
     return status;

@@ -48,13 +48,25 @@ static void walk(const struct rn_offline *s, struct path *path)
 
 /* --- for people -------------------------------------------------------------------- */
 
-/* Where the match ends, and the keys and values that are known there. */
-static void put_stop(const struct rn_output *out, const struct path *path)
+/* Where the match ends, and what is known there: domains, or keys and values. */
+static void put_stop(const struct rn_output *out, const struct path *path,
+                     const struct rn_ruleset *ruleset)
 {
     const struct rn_envoy_level *level = path->level;
     size_t count = 0;
 
     rn_output_put(out, RN_BAD, "    - ");
+    if (path->domain == NULL) {
+        rn_output_put(out, RN_PLAIN,
+                      ruleset->domain_count == 0 ? "no file is for a domain"
+                                                 : "no file has this domain; known: ");
+        for (; count < ruleset->domain_count && count < SHOWN; count++) {
+            rn_output_put(out, RN_PLAIN, count == 0 ? "" : ", ");
+            rn_output_escaped(out, ruleset->domains[count].name);
+        }
+        rn_output_put(out, RN_PLAIN, "\n");
+        return;
+    }
     if (path->found < path->count) {
         rn_output_pair(out, "", path->entries[path->found].key, path->entries[path->found].value);
         rn_output_put(out, RN_PLAIN, " is not found");
@@ -75,19 +87,6 @@ static void put_stop(const struct rn_output *out, const struct path *path)
         rn_output_put(out, RN_PLAIN, " and %zu more", count - SHOWN);
     if (count == 0)
         rn_output_put(out, RN_PLAIN, "; the descriptors end here");
-    rn_output_put(out, RN_PLAIN, "\n");
-}
-
-static void put_domains(const struct rn_output *out, const struct rn_ruleset *ruleset)
-{
-    rn_output_put(out, RN_BAD, "    - ");
-    rn_output_put(out, RN_PLAIN,
-                  ruleset->domain_count == 0 ? "no file is for a domain"
-                                             : "no file has this domain; known: ");
-    for (uint32_t i = 0; i < ruleset->domain_count && i < SHOWN; i++) {
-        rn_output_put(out, RN_PLAIN, i == 0 ? "" : ", ");
-        rn_output_escaped(out, ruleset->domains[i].name);
-    }
     rn_output_put(out, RN_PLAIN, "\n");
 }
 
@@ -139,10 +138,8 @@ void rn_cli_explain_put_descriptor(const struct rn_output *out, const struct rn_
         rn_output_escaped(out, node->value);
         rn_output_put(out, RN_DIM, "  line %" PRIu32 "\n", node->line);
     }
-    if (path.domain == NULL)
-        put_domains(out, offline->ruleset);
-    else if (path.limit == NULL)
-        put_stop(out, &path);
+    if (path.limit == NULL)
+        put_stop(out, &path, offline->ruleset);
     else if (path.limit->limit != NULL)
         put_limit(out, &path, offline->options->cost, outcome);
     else if (path.limit->unlimited)

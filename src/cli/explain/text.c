@@ -3,6 +3,7 @@
  * The answer of POST /v1/explain, for people.
  */
 #include <inttypes.h>
+#include <stdarg.h>
 #include <string.h>
 
 #include "cli/explain/explain.h"
@@ -12,6 +13,19 @@
 static void put_label(const struct rn_output *out, const char *label)
 {
     rn_output_put(out, RN_DIM, "    %-8s", label);
+}
+
+static void put_field(const struct rn_output *out, const char *label, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+static void put_field(const struct rn_output *out, const char *label, const char *format, ...)
+{
+    va_list args;
+
+    put_label(out, label);
+    va_start(args, format);
+    vfprintf(out->file, format, args);
+    va_end(args);
+    fputc('\n', out->file);
 }
 
 /* --- the request ------------------------------------------------------------------- */
@@ -155,47 +169,32 @@ static void put_limit(const struct rn_output *out, const struct rn_cli_json *lim
     rn_output_put(out, RN_PLAIN, "\n");
 }
 
-static void put_throttle(const struct rn_output *out, const struct rn_cli_json *throttle)
-{
-    int64_t max_ns = rn_cli_json_seconds(throttle, "max_delay");
-    char text[RN_TIME_TEXT];
-    uint64_t from = 0;
-
-    put_label(out, "throttle");
-    if (rn_cli_json_u64(throttle, "from_requests", &from))
-        rn_output_put(out, RN_PLAIN, " from %" PRIu64 " requests on", from);
-    else if (rn_cli_json_u64(throttle, "from_percent", &from))
-        rn_output_put(out, RN_PLAIN, " from %" PRIu64 "%% on", from);
-    if (max_ns != 0)
-        rn_output_put(out, RN_PLAIN, ", up to %s\n", rn_output_time(max_ns, text));
-    else
-        rn_output_put(out, RN_PLAIN, ", at the rate of the limit\n");
-}
-
 static void put_charge(const struct rn_output *out, const struct rn_cli_json *rule)
 {
+    const struct rn_cli_json *throttle = rn_cli_json_get(rule, "throttle");
     struct rn_slice statuses = rn_cli_json_text(rule, "charge_on");
+    int64_t max_ns = rn_cli_json_seconds(throttle, "max_delay");
+    char text[RN_TIME_TEXT];
     uint64_t number = 0;
 
-    put_label(out, "cost");
     rn_cli_json_u64(rule, "cost", &number);
-    rn_output_put(out, RN_PLAIN, "%" PRIu64 "\n", number);
-    if (statuses.len > 0) {
-        put_label(out, "charged");
-        rn_output_put(out, RN_PLAIN, "when the answer is known, if its status is %.*s\n",
-                      (int)statuses.len, statuses.data);
+    put_field(out, "cost", "%" PRIu64, number);
+    if (statuses.len > 0)
+        put_field(out, "charged", "when the answer is known, if its status is %.*s",
+                  (int)statuses.len, statuses.data);
+    if (rn_cli_json_u64(rule, "keep_percent", &number) && number != 0)
+        put_field(out, "leaves", "%" PRIu64 "%% of the limit, to requests of higher priority",
+                  number);
+    if (rn_cli_json_u64(rule, "soft_percent", &number))
+        put_field(out, "soft", "%" PRIu64 "%% more is admitted and marked", number);
+    if (throttle != NULL) {
+        bool requests = rn_cli_json_u64(throttle, "from_requests", &number);
+
+        rn_cli_json_u64(throttle, "from_percent", &number);
+        put_field(out, "throttle", " from %" PRIu64 "%s on, %s%s", number,
+                  requests ? " requests" : "%", max_ns != 0 ? "up to " : "at the rate of the limit",
+                  max_ns != 0 ? rn_output_time(max_ns, text) : "");
     }
-    if (rn_cli_json_u64(rule, "keep_percent", &number) && number != 0) {
-        put_label(out, "leaves");
-        rn_output_put(out, RN_PLAIN, "%" PRIu64 "%% of the limit, to requests of higher priority\n",
-                      number);
-    }
-    if (rn_cli_json_u64(rule, "soft_percent", &number)) {
-        put_label(out, "soft");
-        rn_output_put(out, RN_PLAIN, "%" PRIu64 "%% more is admitted and marked\n", number);
-    }
-    if (rn_cli_json_get(rule, "throttle") != NULL)
-        put_throttle(out, rn_cli_json_get(rule, "throttle"));
     if (rn_cli_json_is_true(rule, "shadow")) {
         put_label(out, "mode");
         rn_output_put(out, RN_ODD, "shadow: counted, never refused\n");

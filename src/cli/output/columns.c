@@ -7,6 +7,13 @@
 
 #include "base/utf8.h"
 
+#define BAD '\1' /* before the first cell of a row in red */
+
+void rn_columns_mark_bad(struct rn_columns *c)
+{
+    rn_buf_put_char(&c->text, BAD);
+}
+
 void rn_columns_init(struct rn_columns *c, const char *const *titles, size_t count)
 {
     *c = (struct rn_columns){.count = count};
@@ -65,7 +72,7 @@ static void measure(struct rn_columns *c)
 
     for (size_t cell = 0; at < end; cell++, at += strlen(at) + 1) {
         size_t column = cell % c->count;
-        int width = width_of(at) - (cell < c->count && *at == '>');
+        int width = width_of(at) - ((cell < c->count && *at == '>') || *at == BAD);
 
         if (width > c->widths[column])
             c->widths[column] = width;
@@ -76,38 +83,32 @@ static void measure(struct rn_columns *c)
             c->widths[i] = -1;
 }
 
-static void put_row(const struct rn_columns *c, const struct rn_output *out, const char *row,
-                    int indent, bool titles)
-{
-    const char *right = c->text.data; /* titles say which columns are right-aligned */
-    enum rn_style style = titles ? RN_DIM : RN_PLAIN;
-    int owed = indent; /* pending spaces; none after the last cell */
-
-    for (size_t i = 0; i < c->count; i++) {
-        const char *cell = row + (titles && *row == '>');
-        int space = c->widths[i] - width_of(cell);
-
-        if (c->widths[i] >= 0) {
-            owed += *right == '>' ? space : 0;
-            if (*cell != '\0') {
-                rn_output_put(out, style, "%*s%s", owed, "", cell);
-                owed = 0;
-            }
-            owed += 2 + (*right == '>' ? 0 : space);
-        }
-        row += strlen(row) + 1;
-        right += strlen(right) + 1;
-    }
-    rn_output_put(out, RN_PLAIN, "\n");
-}
-
-static void put_rows(const struct rn_columns *c, const struct rn_output *out, const char *at,
+/* Writes the rows from `row` on. Titles say which columns are right-aligned. */
+static void put_rows(const struct rn_columns *c, const struct rn_output *out, const char *row,
                      int indent)
 {
-    while (at < c->text.data + c->text.len) {
-        put_row(c, out, at, indent, at == c->text.data);
-        for (size_t i = 0; i < c->count; i++)
-            at += strlen(at) + 1;
+    while (row < c->text.data + c->text.len) {
+        const char *right = c->text.data;
+        bool titles = row == right;
+        enum rn_style style = titles ? RN_DIM : *row == BAD ? RN_BAD : RN_PLAIN;
+        int owed = indent; /* pending spaces; none after the last cell */
+
+        for (size_t i = 0; i < c->count; i++) {
+            const char *cell = row + ((titles && *row == '>') || *row == BAD);
+            int space = c->widths[i] - width_of(cell);
+
+            if (c->widths[i] >= 0) {
+                owed += *right == '>' ? space : 0;
+                if (*cell != '\0') {
+                    rn_output_put(out, style, "%*s%s", owed, "", cell);
+                    owed = 0;
+                }
+                owed += 2 + (*right == '>' ? 0 : space);
+            }
+            row += strlen(row) + 1;
+            right += strlen(right) + 1;
+        }
+        rn_output_put(out, RN_PLAIN, "\n");
     }
 }
 

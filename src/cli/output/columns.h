@@ -28,6 +28,9 @@ void rn_columns_text(struct rn_columns *columns, struct rn_slice text);
 void rn_columns_put(struct rn_columns *columns, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* Before the first cell of a row: the row is printed in red. */
+void rn_columns_mark_bad(struct rn_columns *columns);
+
 /* Writes each row on a line after `indent` spaces. Columns with no text but the title are left out.
  */
 void rn_columns_write(struct rn_columns *columns, const struct rn_output *out, int indent);

@@ -3,35 +3,29 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
+
+#include "cli/output/columns.h"
 
 /* --- limits ------------------------------------------------------------------------ */
-
-static void find_descriptor(const struct rn_offline *s, struct rn_matched_limits *matched)
-{
-    const struct ration_attribute *domain = &s->options->attributes[0];
-    struct rn_envoy_entry entries[RN_ENVOY_DEPTH_MAX];
-    struct rn_slice parts[RN_ENVOY_PARTS_MAX];
-    uint32_t part_count;
-    size_t count = rn_offline_entries(s, entries);
-    const struct rn_envoy_limit *limit =
-        rn_envoy_match(s->ruleset, (struct rn_slice){domain->value, domain->value_len}, entries,
-                       count, parts, &part_count);
-
-    if (limit != NULL && limit->limit != NULL)
-        matched->limits[matched->count++] = limit->limit;
-}
 
 void rn_cli_decision_find(const struct rn_offline *s, struct rn_matched_limits *matched)
 {
     struct ration_request request = {.attributes = s->options->attributes,
                                      .count = s->options->attribute_count,
                                      .cost = s->options->cost};
+    const struct ration_attribute *domain = &s->options->attributes[0];
+    struct rn_envoy_entry entries[RN_ENVOY_DEPTH_MAX];
+    struct rn_slice parts[RN_ENVOY_PARTS_MAX];
+    const struct rn_envoy_limit *limit = NULL;
     struct rn_matches *matches;
+    uint32_t part_count;
 
     *matched = (struct rn_matched_limits){.count = 0};
     if (s->envoy)
-        find_descriptor(s, matched);
+        limit = rn_envoy_match(s->ruleset, (struct rn_slice){domain->value, domain->value_len},
+                               entries, rn_offline_entries(s, entries), parts, &part_count);
+    if (limit != NULL && limit->limit != NULL)
+        matched->limits[matched->count++] = limit->limit;
     if (!rn_offline_is_native(s))
         return;
     matches = malloc(sizeof *matches); /* if out of memory, only texts are missing */
@@ -141,72 +135,35 @@ void rn_cli_decision_line(const struct rn_output *out, const struct ration_outco
 
 /* --- the table --------------------------------------------------------------------- */
 
-enum { RULE, LIMIT, LEFT, RESET, RETRY, COLUMNS };
-
-struct row {
-    char cells[COLUMNS][RN_LIMIT_TEXT + 16];
-};
-
-static void fill_row(struct row *row, const struct ration_outcome *o,
-                     const struct rn_matched_limits *matched, uint32_t i)
-{
-    const struct ration_outcome_limit *l = &o->limits[i];
-    const struct rn_rule_limit *limit = limit_of(o, matched, i);
-    char text[RN_TIME_TEXT];
-
-    snprintf(row->cells[RULE], sizeof row->cells[RULE], "%s%s", l->rule,
-             l->shadow ? " (shadow)" : "");
-    if (limit != NULL)
-        rn_cli_decision_limit(limit, row->cells[LIMIT]);
-    else if (!matched->unknown)
-        strcpy(row->cells[LIMIT], ration_algorithm_name(l->algorithm));
-    snprintf(row->cells[LEFT], sizeof row->cells[LEFT], "%" PRIu64 " of %" PRIu64,
-             l->verdict.remaining, l->verdict.limit);
-    strcpy(row->cells[RESET], rn_output_time(l->verdict.reset_after_ns, text));
-    strcpy(row->cells[RETRY],
-           l->verdict.allowed ? "" : rn_output_time(l->verdict.retry_after_ns, text));
-}
-
-static void put_row(const struct rn_output *out, const struct row *row, const int *widths,
-                    enum rn_style style, const char *mark)
-{
-    int last = widths[RETRY] > 0 && row->cells[RETRY][0] != '\0' ? RETRY : RESET;
-
-    rn_output_put(out, style, "%s", mark);
-    for (int c = 0; c < last; c++)
-        if (widths[c] > 0)
-            rn_output_put(out, style, "%-*s  ", widths[c], row->cells[c]);
-    rn_output_put(out, style, "%s", row->cells[last]);
-    rn_output_put(out, RN_PLAIN, "\n");
-}
-
 void rn_cli_decision_table(const struct rn_output *out, const struct ration_outcome *o,
                            const struct rn_matched_limits *matched)
 {
-    struct row rows[RATION_OUTCOME_LIMITS + 1] = {
-        {{"rule", "limit", "left", "resets in", "retry in"}}};
-    int widths[COLUMNS] = {0}; /* 0: left out */
+    static const char *const titles[] = {"  rule", "limit", "left", "resets in", "retry in"};
+    struct rn_columns columns;
+    char text[RN_LIMIT_TEXT];
 
     if (o->listed == 0)
         return;
-    for (uint32_t i = 0; i < o->listed; i++)
-        fill_row(&rows[i + 1], o, matched, i);
-    for (uint32_t i = 0; i <= o->listed; i++)
-        for (int c = 0; c < COLUMNS; c++) {
-            int len = (int)strlen(rows[i].cells[c]);
-
-            bool optional = c == RETRY || (c == LIMIT && matched->unknown);
-
-            if (len > widths[c] && (!optional || i > 0))
-                widths[c] = len;
-        }
-    put_row(out, &rows[0], widths, RN_DIM, "  ");
+    rn_columns_init(&columns, titles, 5);
     for (uint32_t i = 0; i < o->listed; i++) {
-        bool decides = (int)i == o->decision.decided_by;
-        bool over = !o->limits[i].verdict.allowed;
+        const struct ration_outcome_limit *l = &o->limits[i];
+        const struct ration_verdict *v = &l->verdict;
+        const struct rn_rule_limit *limit = limit_of(o, matched, i);
 
-        put_row(out, &rows[i + 1], widths, over ? RN_BAD : RN_PLAIN, decides ? "> " : "  ");
+        if (!v->allowed)
+            rn_columns_mark_bad(&columns);
+        rn_columns_put(&columns, "%s %s%s", (int)i == o->decision.decided_by ? ">" : " ", l->rule,
+                       l->shadow ? " (shadow)" : "");
+        rn_columns_put(&columns, "%s",
+                       limit != NULL      ? rn_cli_decision_limit(limit, text)
+                       : matched->unknown ? ""
+                                          : ration_algorithm_name(l->algorithm));
+        rn_columns_put(&columns, "%" PRIu64 " of %" PRIu64, v->remaining, v->limit);
+        rn_columns_put(&columns, "%s", rn_output_time(v->reset_after_ns, text));
+        rn_columns_put(&columns, "%s", v->allowed ? "" : rn_output_time(v->retry_after_ns, text));
     }
+    rn_columns_write(&columns, out, 0);
+    rn_columns_done(&columns);
     if (o->limit_count > o->listed)
         rn_output_put(out, RN_DIM, "  and %" PRIu32 " more\n", o->limit_count - o->listed);
 }

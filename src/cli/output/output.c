@@ -126,27 +126,6 @@ void rn_output_error(const char *format, ...)
 
 /* --- reports ----------------------------------------------------------------------- */
 
-/* A line of a message starts with its position, a line of a file with spaces. */
-static void put_line(const struct rn_output *out, const char *line)
-{
-    const char *error = strstr(line, "error: "), *warning = strstr(line, "warning: ");
-    bool bad = error != NULL && (warning == NULL || error < warning);
-    const char *word = bad ? error : warning;
-
-    if (line[0] == ' ') {
-        rn_output_put(out, line[strspn(line, " ")] == '^' ? RN_GOOD : RN_DIM, "%s", line);
-    } else if (word == NULL || (word != line && strncmp(word - 2, ": ", 2) != 0)) {
-        rn_output_put(out, RN_PLAIN, "%s", line);
-    } else {
-        const char *text = strchr(word, ' ') + 1;
-
-        rn_output_put(out, RN_BOLD, "%.*s", (int)(word - line), line);
-        rn_output_put(out, bad ? RN_BAD : RN_ODD, "%.*s", (int)(text - word), word);
-        rn_output_put(out, RN_PLAIN, "%s", text);
-    }
-    fputc('\n', out->file);
-}
-
 static void write_text(void *context, const char *text, size_t len)
 {
     fwrite(text, 1, len, context);
@@ -164,8 +143,22 @@ void rn_output_report(const struct rn_output *out, struct rn_report *report)
     }
     rn_report_write(report, write_text, memory);
     fclose(memory);
-    for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
-        put_line(out, line);
+    for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+        const char *error = strstr(line, "error: "), *warning = strstr(line, "warning: ");
+        bool bad = error != NULL && (warning == NULL || error < warning);
+        const char *word = bad ? error : warning;
+
+        /* A line of a message starts with its position, a line of a file with spaces. */
+        if (line[0] == ' ') {
+            rn_output_put(out, line[strspn(line, " ")] == '^' ? RN_GOOD : RN_DIM, "%s\n", line);
+        } else if (word == NULL || (word != line && strncmp(word - 2, ": ", 2) != 0)) {
+            rn_output_put(out, RN_PLAIN, "%s\n", line);
+        } else {
+            rn_output_put(out, RN_BOLD, "%.*s", (int)(word - line), line);
+            rn_output_put(out, bad ? RN_BAD : RN_ODD, "%.*s", (int)strcspn(word, " ") + 1, word);
+            rn_output_put(out, RN_PLAIN, "%s\n", strchr(word, ' ') + 1);
+        }
+    }
     free(text);
 }
 

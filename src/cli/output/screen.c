@@ -109,33 +109,6 @@ void rn_screen_close(struct rn_screen *s)
 
 /* --- frames ------------------------------------------------------------------------ */
 
-/* The length of the escape sequence at `at`: ESC [ digits letter. */
-static size_t sequence(struct rn_slice line, size_t at)
-{
-    size_t end = at + 1;
-
-    while (end < line.len && (unsigned char)(line.data[end] | 0x20) - 'a' > 'z' - 'a')
-        end++;
-    return end < line.len ? end + 1 - at : line.len - at;
-}
-
-/* Cuts a line to the width. Colour sequences are kept and take no room. */
-static void put_cut(struct rn_buf *out, struct rn_slice line, int columns)
-{
-    for (size_t at = 0; at < line.len;) {
-        size_t len = 1;
-
-        if (line.data[at] == '\033')
-            len = sequence(line, at);
-        else if (rn_utf8_is_start(line.data[at]))
-            columns--;
-        if (columns >= 0)
-            rn_buf_put(out, line.data + at, len);
-        at += len;
-    }
-    rn_buf_put_literal(out, "\033[0m\033[K");
-}
-
 void rn_screen_show(struct rn_screen *s, struct rn_slice text)
 {
     struct rn_buf out = {0};
@@ -145,10 +118,23 @@ void rn_screen_show(struct rn_screen *s, struct rn_slice text)
     while (text.len > 0 && row < s->rows) {
         const char *end = memchr(text.data, '\n', text.len);
         size_t len = end != NULL ? (size_t)(end - text.data) : text.len;
+        int left = s->columns;
 
         if (row++ > 0)
             rn_buf_put_literal(&out, "\r\n");
-        put_cut(&out, (struct rn_slice){text.data, len}, s->columns);
+        /* Cut the line to the width. Colour sequences are kept and take no room. */
+        for (size_t at = 0, taken; at < len; at += taken) {
+            taken = 1;
+            if (text.data[at] == '\033') /* ESC [ digits letter */
+                while (at + taken < len &&
+                       (unsigned char)(text.data[at + taken++] | 0x20) - 'a' > 'z' - 'a')
+                    ;
+            else if (rn_utf8_is_start(text.data[at]))
+                left--;
+            if (left >= 0)
+                rn_buf_put(&out, text.data + at, taken);
+        }
+        rn_buf_put_literal(&out, "\033[0m\033[K");
         len += end != NULL;
         text = (struct rn_slice){text.data + len, text.len - len};
     }
@@ -161,25 +147,21 @@ void rn_screen_show(struct rn_screen *s, struct rn_slice text)
 
 /* --- events ------------------------------------------------------------------------ */
 
-static void suspend(struct rn_screen *s)
-{
-    leave(s);
-    raise(SIGSTOP);
-    enter(s);
-}
-
 static enum rn_screen_event take_signal(struct rn_screen *s)
 {
     struct signalfd_siginfo signal;
 
     if (read(s->signal_fd, &signal, sizeof signal) != sizeof signal)
         return RN_SCREEN_TIME;
-    if (signal.ssi_signo == SIGTSTP)
-        suspend(s);
-    else if (signal.ssi_signo == SIGWINCH)
+    if (signal.ssi_signo == SIGTSTP) {
+        leave(s);
+        raise(SIGSTOP);
+        enter(s);
+    } else if (signal.ssi_signo == SIGWINCH) {
         measure(s);
-    else
+    } else {
         return RN_SCREEN_QUIT;
+    }
     return RN_SCREEN_REDRAW;
 }
 

@@ -150,10 +150,23 @@ static inline struct rn_slot_value rn_slot_load(const struct rn_slot *slot)
     }
 }
 
+/* The thread sanitizer puts a lock in place of a 16-byte swap, and other processes do not
+ * see that lock. */
+#if defined(__SANITIZE_THREAD__)
+#define RN_SLOT_SWAP static __attribute__((unused, noinline, no_sanitize_thread))
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define RN_SLOT_SWAP static __attribute__((unused, noinline, disable_sanitizer_instrumentation))
+#endif
+#endif
+#ifndef RN_SLOT_SWAP
+#define RN_SLOT_SWAP static inline
+#endif
+
 /* gcc's 16-byte _Atomic would call libatomic, whose locks other processes do
  * not see; the __sync builtin is one instruction. */
-static inline bool rn_slot_swap(struct rn_slot *slot, struct rn_slot_value from,
-                                struct rn_slot_value to)
+RN_SLOT_SWAP bool rn_slot_swap(struct rn_slot *slot, struct rn_slot_value from,
+                               struct rn_slot_value to)
 {
     __extension__ typedef unsigned __int128 pair;
     pair old = (pair)from.state << 64 | from.tag, new = (pair)to.state << 64 | to.tag;

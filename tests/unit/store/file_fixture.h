@@ -227,6 +227,18 @@ static inline void expect_spent(struct rn_table *table, int64_t now)
     }
 }
 
+/* The blocks that slots refer to; none of them larger than a slab. */
+static inline uint64_t bytes_of_slots(const struct rn_table *table)
+{
+    const struct rn_slot *slots = table->groups[0].slots;
+    uint64_t bytes = 0;
+
+    for (uint64_t i = 0; i < table->group_count * RN_GROUP_SLOTS; i++)
+        if (rn_tag_has_block(slots[i].tag))
+            bytes += 8 * rn_blocks_class_words(rn_block_class(slots[i].state));
+    return bytes;
+}
+
 #define FILE_TEST(f) cmocka_unit_test_setup_teardown(f, make_folder, drop_folder)
 
 #endif

@@ -41,10 +41,12 @@ struct tally {
     uint32_t loose; /* free blocks of those that stay */
 };
 
-/* Counts all slabs; returns how many could be given back if the others were full. */
+/* Counts all slabs; returns how many could be given back if the others were full. Corrects
+ * the number in the pool, unless others have changed it meanwhile: then the count is stale,
+ * and slabs that were given back would be out of reach. */
 static uint64_t count_slabs(struct rn_table *table, struct tally tallies[RN_CLASSES])
 {
-    uint64_t pool = 0, spare = 0;
+    uint64_t before = load(&table->header->slabs_free), pool = 0, spare = 0;
 
     for (uint64_t i = 0; i < table->slab_count; i++) {
         uint64_t word = load(&table->slabs[i]);
@@ -61,7 +63,8 @@ static uint64_t count_slabs(struct rn_table *table, struct tally tallies[RN_CLAS
 
         spare += t->slabs - (t->used + blocks - 1) / blocks;
     }
-    store(&table->header->slabs_free, pool);
+    __atomic_compare_exchange_n(&table->header->slabs_free, &before, pool, false, __ATOMIC_RELAXED,
+                                __ATOMIC_RELAXED);
     return spare;
 }
 

@@ -144,6 +144,7 @@ static void expect_nothing_leaked(struct rn_table *table)
     rn_table_clean(table, work->begin + 1000 * DAY);
     rn_blocks_contexts_drain(table);
     assert_int_equal(rn_blocks_bytes_used(table), 0);
+    assert_int_equal(rn_blocks_collect(table), 0); /* threads that race leave the hints inexact */
     while (rn_block_alloc(table, class) != RN_NIL)
         got++;
     assert_int_equal(got, table->slab_count * rn_slab_blocks(table, class));

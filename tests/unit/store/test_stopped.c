@@ -15,6 +15,7 @@
 
 #include "file_fixture.h"
 #include "sanitized.h"
+#include "store/sweep.h"
 
 static struct shared {
     struct rn_slot slot;
@@ -208,6 +209,50 @@ static void a_second_charge_killed_midway_is_made_or_not(void **state)
     kill_all_along_a_charge(1);
 }
 
+/* ---- counting slabs */
+
+static void take_a_slab(unsigned class)
+{
+    struct rn_context *context = rn_blocks_context_enter(table);
+
+    rn_sweep_alloc(table, context, &(struct rn_sweep_want){.class = class, .now_ns = begin});
+    rn_blocks_context_leave(context);
+}
+
+static uint64_t slabs_in_the_pool(void)
+{
+    uint64_t slabs = 0;
+
+    for (uint64_t i = 0; i < table->slab_count; i++)
+        slabs += rn_slab_class(table->slabs[i]) >= RN_CLASSES;
+    return slabs;
+}
+
+/* When few slabs are left, taking one counts them all. */
+static void slabs_given_back_during_a_count_are_not_lost(void **state)
+{
+    NEEDS_SINGLE_STEP;
+    (void)state;
+    if (THREADS_SANITIZED || MEMORY_SANITIZED)
+        skip();
+    for (unsigned steps = 1; steps < 3000; steps += steps / 8 + 1) {
+        uint32_t blocks[2];
+
+        table = open_ok(MIB, 10);
+        begin = rn_table_now(table);
+        while (table->header->slabs_free > 1)
+            blocks[table->header->slabs_free % 2] = rn_block_alloc(table, table->class_whole);
+        pid_t child = stop_after(steps, take_a_slab, table->class_whole);
+
+        rn_block_free(table, table->class_whole, blocks[0]);
+        rn_block_free(table, table->class_whole, blocks[1]);
+        end(child, true);
+        assert_int_equal(table->header->slabs_free, slabs_in_the_pool());
+        rn_table_close(table);
+        unlink(path);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -216,6 +261,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_first_charge_killed_midway_is_made_or_not, share,
                                         unshare_all),
         cmocka_unit_test_setup_teardown(a_second_charge_killed_midway_is_made_or_not, share,
+                                        unshare_all),
+        cmocka_unit_test_setup_teardown(slabs_given_back_during_a_count_are_not_lost, share,
                                         unshare_all),
     };
 

@@ -112,7 +112,8 @@ static bool give_back(struct rn_window *w, const struct rn_ask *ask)
 {
     uint64_t owed = rn_min_u64(w->owed, ask->cost);
 
-    if ((ask->op == RN_GIVE_BACK && w->end_ns != ask->mark) || w->count == 0 || ask->cost == 0)
+    if ((ask->op == RN_GIVE_BACK && w->end_ns != ask->mark) || (w->count == 0 && w->owed == 0) ||
+        ask->cost == 0)
         return false;
     w->owed -= owed;
     w->count -= rn_min_u64(w->count, ask->cost - owed);

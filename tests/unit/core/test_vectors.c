@@ -518,6 +518,24 @@ static void a_credit_is_of_the_present_window_only(void **unused)
     subject_free(&s);
 }
 
+/* In the last 320 microseconds before its rounded end it is unclear whether the window has ended:
+ * a late debit is then owed, even if nothing else is spent. */
+static void a_credit_forgives_what_is_owed_when_nothing_is_spent(void **unused)
+{
+    struct subject s = subject_new(&(struct ration_limit){
+        .algorithm = RATION_FIXED_WINDOW, .amount = 10, .period_ns = MINUTE, .from_first = true});
+    int64_t unclear = NOON + MINUTE + 2;
+
+    (void)unused;
+    assert_true(take(&s, NOON + 1, 1).allowed);
+    assert_int_equal(peek(&s, unclear, 1).remaining, 0);
+    assert_true(subject_do(&s, RN_CREDIT, unclear, 1).allowed);
+    assert_int_equal(subject_do(&s, RN_DEBIT, unclear, 8).uncollected, 0);
+    assert_true(subject_do(&s, RN_CREDIT, unclear, 3).allowed);
+    assert_int_equal(peek(&s, unclear + SECOND, 0).remaining, 5);
+    subject_free(&s);
+}
+
 static void a_credit_takes_the_youngest_out_of_a_log(void **unused)
 {
     struct subject s = window(RATION_SLIDING_LOG, 3, 10 * SECOND);
@@ -575,6 +593,7 @@ int main(void)
         cmocka_unit_test(what_was_drained_can_be_given_back_by_its_receipt),
         cmocka_unit_test(a_credit_gives_back_what_is_spent_and_never_more),
         cmocka_unit_test(a_credit_is_of_the_present_window_only),
+        cmocka_unit_test(a_credit_forgives_what_is_owed_when_nothing_is_spent),
         cmocka_unit_test(a_credit_takes_the_youngest_out_of_a_log),
         cmocka_unit_test(a_credit_of_a_counter_reaches_the_window_before),
     };

@@ -37,11 +37,11 @@ static void bucket_init(struct model_bucket *b, const struct ration_limit *spec,
         b->per_tick = amount * spec->step_ns / period;
         b->tick_ns = spec->step_ns;
     } else if (strict && amount != 0) {
-        model_int unit = (period + amount - 1) / amount;
-        bool whole = (unit * amount - period) * 1000000 <= period;
+        bool whole = period / amount >= 1000000;
 
         b->per_tick = one << 32;
-        b->unit = whole ? unit << 32 : ((period << 32) + amount - 1) / amount;
+        b->unit =
+            whole ? (period + amount - 1) / amount << 32 : ((period << 32) + amount - 1) / amount;
     }
     b->full = b->unit * (model_int)capacity(spec);
 }
@@ -108,15 +108,20 @@ static int64_t window_number(const struct model *m)
     return floor_to(m->now_ns, model_window_ns(&m->spec));
 }
 
-/* Units of the windows first .. last, of those charged since a step back: the
- * clock passes the same windows again. */
+/* Whether the number of its window still means that window: after a step back the clock passes
+ * the same numbers again. */
+static bool is_numbered(const struct model *m, const struct model_charge *c)
+{
+    return c->elapsed_ns > m->back_at_ns;
+}
+
 static uint64_t units_in(const struct model *m, int64_t first, int64_t last)
 {
     uint64_t units = 0;
 
     for (size_t i = 0; i < m->charge_count; i++)
         if (m->charges[i].number >= first && m->charges[i].number <= last &&
-            m->charges[i].elapsed_ns > m->back_at_ns)
+            is_numbered(m, &m->charges[i]))
             units += m->charges[i].units;
     return units;
 }
@@ -170,14 +175,19 @@ static bool log_fits(const struct model *m, int64_t period_ns, uint64_t cost)
     return logged(m, period_ns) + cost <= m->spec.amount;
 }
 
-/* After a step back the windows on the clock are passed again and the state may lie ahead,
- * for a while: longer if a late debit has put something off into windows to come. */
+/* How long a charge may count. */
+static int64_t span_ns(const struct ration_limit *spec)
+{
+    return spec->sub_windows != 0 ? (spec->sub_windows + 1) * model_window_ns(spec)
+                                  : 2 * spec->period_ns;
+}
+
+/* After a step back the windows on the clock are passed again. The state may lie one span ahead;
+ * what counts then, and what is owed, is gone after two more. A late debit during that time is
+ * put off to a place that is uncertain, too. */
 static bool is_disturbed(const struct model *m)
 {
-    int64_t turns = m->quanta > 1 ? 12 : 4;
-
-    return m->back_at_ns >= 0 &&
-           m->elapsed_ns - m->back_at_ns <= turns * (m->spec.period_ns + model_window_ns(&m->spec));
+    return m->unplaced_at_ns >= 0 && m->elapsed_ns - m->unplaced_at_ns <= 3 * span_ns(&m->spec);
 }
 
 static bool sliding_fits(const struct model *m, uint64_t cost)
@@ -201,24 +211,50 @@ static int64_t window_end(const struct model *m)
     return (floor_to(m->now_ns + m->wall_offset_ns, period) + 1) * period - m->wall_offset_ns;
 }
 
-static int64_t rounded_end(const struct model *m)
+static int64_t rounded_end(const struct model *m, int64_t end_ns)
 {
-    return ceil_to(m->end_ns, m->grain_ns) * m->grain_ns;
+    return ceil_to(end_ns, m->grain_ns) * m->grain_ns;
+}
+
+/* The window as of now. If something is owed, the next one begins with it. A window is entered
+ * by the charge that finds it: until then a step back leads into the one before. */
+static struct model_window window_now(const struct model *m)
+{
+    struct model_window w = m->window;
+    int64_t end = m->spec.from_first ? rounded_end(m, w.end_ns) : w.end_ns;
+
+    if (w.owed != 0 && end <= m->now_ns) {
+        w.end_ns =
+            end + (m->spec.from_first ? rounded_end(m, m->spec.period_ns) : m->spec.period_ns);
+        w.count = w.owed;
+        w.owed = 0;
+    }
+    return w;
 }
 
 /* So close to the rounded end of a window that began anywhere that it may have
  * ended already. */
 static bool is_unclear(const struct model *m)
 {
-    return m->spec.from_first && rounded_end(m) > m->now_ns &&
-           rounded_end(m) - m->now_ns < m->grain_ns;
+    int64_t left = rounded_end(m, window_now(m).end_ns) - m->now_ns;
+
+    return m->spec.from_first && left > 0 && left < m->grain_ns;
+}
+
+/* Enters the window of now. */
+static void enter(struct model *m)
+{
+    m->window = window_now(m);
+    if (m->window.end_ns <= m->now_ns && !is_unclear(m))
+        m->window = (struct model_window){.end_ns = window_end(m)};
 }
 
 /* ---- all */
 
 void model_init(struct model *m, const struct ration_limit *spec)
 {
-    *m = (struct model){.spec = *spec, .cap = capacity(spec), .back_at_ns = -1, .quanta = 1};
+    *m = (struct model){
+        .spec = *spec, .cap = capacity(spec), .back_at_ns = -1, .unplaced_at_ns = -1, .quanta = 1};
     m->grain_ns = model_grain(spec);
     bucket_init(&m->exact, spec, false);
     bucket_init(&m->strict, spec, true);
@@ -234,20 +270,20 @@ void model_tick(struct model *m, int64_t now_ns)
     if (now_ns >= m->now_ns)
         m->elapsed_ns += m->now_ns == 0 ? 0 : now_ns - m->now_ns;
     else
-        m->back_at_ns = m->elapsed_ns;
+        m->back_at_ns = m->unplaced_at_ns = m->elapsed_ns;
     m->now_ns = now_ns;
     bucket_tick(&m->exact, now_ns);
     bucket_tick(&m->strict, now_ns);
-    if (rounded_end(m) - now_ns > (m->spec.from_first ? 1 : 2) * (m->spec.period_ns + m->grain_ns))
-        m->end_ns = window_end(m);
-    if (m->owed != 0 && (m->spec.from_first ? rounded_end(m) : m->end_ns) <= now_ns) {
-        /* The next window begins with it. */
-        m->count = m->owed;
-        m->owed = 0;
-        m->end_ns = m->spec.from_first
-                        ? rounded_end(m) + ceil_to(m->spec.period_ns, m->grain_ns) * m->grain_ns
-                        : m->end_ns + m->spec.period_ns;
-    }
+    if (rounded_end(m, m->window.end_ns) - now_ns >
+        (m->spec.from_first ? 1 : 2) * (m->spec.period_ns + m->grain_ns))
+        m->window.end_ns = window_end(m);
+}
+
+static bool window_fits(const struct model *m, uint64_t cost)
+{
+    struct model_window w = window_now(m);
+
+    return (w.end_ns > m->now_ns ? w.count + w.owed : 0) + cost <= m->spec.amount;
 }
 
 bool model_fits(const struct model *m, uint64_t cost)
@@ -259,11 +295,7 @@ bool model_fits(const struct model *m, uint64_t cost)
     case RATION_LEAKY_BUCKET:
         return bucket_fits(&m->exact, cost);
     case RATION_FIXED_WINDOW:
-        /* The model enters a window as soon as it begins, the state with the next charge. If the
-         * clock steps back in between, they put a late debit into different windows. */
-        if (m->quanta > 1 && is_disturbed(m))
-            return true;
-        return (m->end_ns > m->now_ns ? m->count + m->owed : 0) + cost <= m->spec.amount;
+        return window_fits(m, cost);
     case RATION_SLIDING_LOG:
         return log_fits(m, m->spec.period_ns, cost);
     case RATION_SLIDING_WINDOW:
@@ -289,8 +321,7 @@ bool model_must_fit(const struct model *m, uint64_t cost)
     case RATION_SLIDING_WINDOW:
         return !is_disturbed(m) && sliding_fits(m, cost);
     case RATION_FIXED_WINDOW:
-        /* A state that owes stays as it is until the next charge: a step back may come first. */
-        return !is_unclear(m) && !(m->quanta > 1 && is_disturbed(m)) && model_fits(m, cost);
+        return !is_unclear(m) && window_fits(m, cost);
     case RATION_CONCURRENCY:
     case RATION_UNLIMITED:
         break;
@@ -315,14 +346,14 @@ static void count(struct model *m, uint64_t cost)
 {
     if (cost == 0)
         return;
-    if (m->end_ns <= m->now_ns) {
-        m->count = 0;
-        m->end_ns = window_end(m);
-    }
-    m->count += cost;
-    note(m, (struct model_charge){
-                m->now_ns, m->elapsed_ns,
-                m->spec.algorithm == RATION_FIXED_WINDOW ? m->end_ns : window_number(m), cost});
+    m->window = window_now(m);
+    if (m->window.end_ns <= m->now_ns)
+        m->window = (struct model_window){.end_ns = window_end(m)};
+    m->window.count += cost;
+    note(m, (struct model_charge){m->now_ns, m->elapsed_ns,
+                                  m->spec.algorithm == RATION_FIXED_WINDOW ? m->window.end_ns
+                                                                           : window_number(m),
+                                  cost});
 }
 
 void model_take(struct model *m, uint64_t cost, int64_t wall_offset_ns)
@@ -368,7 +399,8 @@ static void put_off(struct model *m, uint64_t over, uint64_t put_off_before)
     for (size_t i = 0; i < count && over > 0; i++) {
         struct model_charge c = m->charges[i];
         int64_t at = log ? c.elapsed_ns : c.number;
-        uint64_t free = at > now - length && at <= now ? c.units : 0;
+        bool leaves = at > now - length && at <= now && (log || is_numbered(m, &c));
+        uint64_t free = leaves ? c.units : 0;
         uint64_t taken = least(free, put_off_before);
 
         put_off_before -= taken;
@@ -386,8 +418,9 @@ static uint64_t owed(const struct model *m)
     uint64_t units = 0;
 
     for (size_t i = 0; i < m->charge_count; i++)
-        if (m->spec.algorithm == RATION_SLIDING_LOG ? m->charges[i].elapsed_ns > m->elapsed_ns
-                                                    : m->charges[i].number > window_number(m))
+        if (m->spec.algorithm == RATION_SLIDING_LOG
+                ? m->charges[i].elapsed_ns > m->elapsed_ns
+                : m->charges[i].number > window_number(m) && is_numbered(m, &m->charges[i]))
             units += m->charges[i].units;
     return units;
 }
@@ -400,22 +433,13 @@ static struct model_range debit_bucket(struct model *m, uint64_t cost)
     return (struct model_range){low - (low != 0), high};
 }
 
-static void debit_window(struct model *m, uint64_t over)
-{
-    if (m->end_ns <= m->now_ns && !is_unclear(m)) {
-        m->count = 0;
-        m->end_ns = window_end(m);
-    }
-    m->owed += over;
-}
-
 struct model_range model_debit(struct model *m, uint64_t cost, uint64_t left, uint64_t uncollected,
                                int64_t wall_offset_ns)
 {
     bool counter = m->spec.algorithm == RATION_SLIDING_WINDOW && m->spec.sub_windows == 0;
     bool window = m->spec.algorithm == RATION_FIXED_WINDOW;
     bool same = m->put_off_in == window_number(m);
-    uint64_t before = window ? m->owed : counter ? (same ? m->put_off : 0) : owed(m);
+    uint64_t before = window ? window_now(m).owed : counter ? (same ? m->put_off : 0) : owed(m);
     uint64_t fits = least(cost, left), over = cost - fits;
     uint64_t beyond = over - least(over, m->cap - least(before, m->cap));
 
@@ -424,15 +448,19 @@ struct model_range model_debit(struct model *m, uint64_t cost, uint64_t left, ui
         return (struct model_range){0};
     if (m->spec.algorithm == RATION_TOKEN_BUCKET || m->spec.algorithm == RATION_LEAKY_BUCKET)
         return debit_bucket(m, cost);
+    if (window)
+        enter(m);
     count(m, fits);
     over -= least(over, uncollected);
     if (window)
-        debit_window(m, over);
+        m->window.owed += over;
     else if (counter)
         put_off_to_next(m, over);
     else if (over > 0)
         put_off(m, over, before);
     m->quanta += over > 0 ? 2 : 0;
+    if (over > 0 && is_disturbed(m))
+        m->unplaced_at_ns = m->elapsed_ns;
     m->put_off = before + over;
     m->put_off_in = window_number(m);
     return (struct model_range){beyond, m->spec.algorithm == RATION_SLIDING_LOG ? cost : beyond};
@@ -440,6 +468,7 @@ struct model_range model_debit(struct model *m, uint64_t cost, uint64_t left, ui
 
 void model_saturate(struct model *m)
 {
+    enter(m);
     if (m->strict.debt < m->strict.full)
         m->strict.debt = m->strict.full;
 }
@@ -474,15 +503,20 @@ static struct model_charge *youngest(const struct model *m)
 
 void model_credit(struct model *m, uint64_t units)
 {
-    uint64_t forgiven = least(m->owed, units);
+    struct model_window *w = &m->window;
     struct model_charge *c;
 
     bucket_credit(&m->exact, units);
     bucket_credit(&m->strict, units);
     if (m->spec.algorithm == RATION_FIXED_WINDOW) {
-        if (m->end_ns > m->now_ns || is_unclear(m)) {
-            m->owed -= forgiven;
-            m->count -= least(m->count, units - forgiven);
+        bool counts = window_now(m).end_ns > m->now_ns || is_unclear(m);
+
+        if (counts) {
+            *w = window_now(m);
+            uint64_t forgiven = least(w->owed, units);
+
+            w->owed -= forgiven;
+            w->count -= least(w->count, units - forgiven);
         }
         return;
     }
@@ -501,8 +535,8 @@ void model_give_back(struct model *m, size_t at, uint64_t units)
     struct model_charge *c = &m->charges[at];
 
     c->units -= units;
-    if (c->number == m->end_ns)
-        m->count -= units;
+    if (c->number == m->window.end_ns)
+        m->window.count -= units;
 }
 
 model_int model_bound_scale(const struct model *m)

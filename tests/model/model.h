@@ -10,8 +10,8 @@
  *   model_must_fit   the definition less one documented quantum (below);
  *                    refusing what it admits is too strict
  *
- * Quanta: bucket, the time per unit rounded up to 1 ns where that is at most
- * 1e-6 of it, else to 2^-32 ns; log, period / 65500 rounded up; fixed window
+ * Quanta: bucket, the time per unit rounded up to 1 ns if it is a millisecond or
+ * longer, else to 2^-32 ns; log, period / 65500 rounded up; fixed window
  * from the first request, the last model_grain before its rounded end; all
  * others none.
  *
@@ -45,17 +45,24 @@ struct model_charge {
     uint64_t units;                     /* less what was given back */
 };
 
+/* A fixed window as the last change left it. */
+struct model_window {
+    int64_t end_ns;
+    uint64_t count, owed; /* owed: the next window begins with it */
+};
+
 struct model {
     struct ration_limit spec;
     uint64_t cap;
     int64_t now_ns, elapsed_ns; /* clock, and the sum of its forward steps */
     int64_t back_at_ns;         /* elapsed time of the last step back, or -1 */
+    int64_t unplaced_at_ns;     /* and of the last that makes it uncertain where charges lie */
     struct model_bucket exact, strict;
-    int64_t grain_ns, end_ns, wall_offset_ns; /* fixed window */
-    uint64_t count, owed;
-    int64_t quanta;   /* by which a log may be late: each time units are put off, they are
-                         rounded again */
-    uint64_t put_off; /* counter: by late debits in window put_off_in */
+    int64_t grain_ns, wall_offset_ns;
+    struct model_window window; /* see window_now in model.c */
+    int64_t quanta;             /* by which a log may be late: each time units are put off, they are
+                                   rounded again */
+    uint64_t put_off;           /* counter: by late debits in window put_off_in */
     int64_t put_off_in;
     struct model_charge *charges; /* all of them, oldest first; those put off have times to come */
     size_t charge_count;

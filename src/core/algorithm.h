@@ -8,19 +8,21 @@
 
 #include <ration/limit.h>
 
-#define RN_ALGORITHMS 7
+#define RN_ALGORITHMS_MAX 16
 
+/* The last row has no name. */
 extern const struct rn_algorithm {
     enum ration_algorithm algorithm;
     const char *name;
-    bool is_rate;    /* can decide a limit such as 100 per minute */
-    bool needs_each; /* must see each request before it is admitted: never async */
-} rn_algorithms[RN_ALGORITHMS];
+    const char *word; /* in the text of a limit: it implies this algorithm; NULL: none does */
+    bool is_rate;     /* can decide a limit such as 100 per minute */
+    bool needs_each;  /* must see each request before it is admitted: never async */
+} rn_algorithms[];
 
 /* NULL if there is no such algorithm. */
 const struct rn_algorithm *rn_algorithm_find(uint64_t number);
 
 /* The names of those that can decide a rate. Returns how many. */
-size_t rn_algorithm_rates(const char *names[RN_ALGORITHMS]);
+size_t rn_algorithm_rates(const char *names[RN_ALGORITHMS_MAX]);
 
 #endif

@@ -37,22 +37,13 @@ int rn_params_add(struct rn_params *params, char *name, size_t name_len, struct 
 
 /* --- the limit ------------------------------------------------------------------------- */
 
-/* What the text implies, NULL if any algorithm will do. */
+/* The word of the text that implies an algorithm, NULL if any algorithm will do. */
 static const char *implied_by(const struct ration_limit *limit)
 {
-    switch (limit->algorithm) {
-    case RATION_LEAKY_BUCKET:
-        return "queue";
-    case RATION_CONCURRENCY:
-        return "concurrent";
-    case RATION_UNLIMITED:
-        return "unlimited";
-    case RATION_TOKEN_BUCKET:
-    case RATION_FIXED_WINDOW:
-    case RATION_SLIDING_LOG:
-    case RATION_SLIDING_WINDOW:
-        break;
-    }
+    const char *word = rn_algorithm_find(limit->algorithm)->word;
+
+    if (word)
+        return word;
     if (limit->calendar != RATION_CALENDAR_NONE)
         return "calendar";
     return limit->burst != 0 ? "burst" : limit->step_ns != 0 ? "steps" : NULL;
@@ -64,7 +55,7 @@ static int set_algorithm(struct ration_limit *limit, struct rn_slice name,
     enum ration_algorithm algorithm;
 
     if (ration_algorithm_parse(name.data, name.len, &algorithm) != 0) {
-        const char *rates[RN_ALGORITHMS];
+        const char *rates[RN_ALGORITHMS_MAX];
         size_t n = rn_algorithm_rates(rates), len = 0;
         char list[160] = "";
 

@@ -411,9 +411,7 @@ const char *ration_algorithm_name(enum ration_algorithm algorithm)
 
 int ration_algorithm_parse(const char *text, size_t len, enum ration_algorithm *algorithm)
 {
-    for (size_t i = 0; i < RN_ALGORITHMS; i++) {
-        const struct rn_algorithm *a = &rn_algorithms[i];
-
+    for (const struct rn_algorithm *a = rn_algorithms; a->name; a++) {
         if (strlen(a->name) == len && strncasecmp(text, a->name, len) == 0) {
             *algorithm = a->algorithm;
             return 0;

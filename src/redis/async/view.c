@@ -11,23 +11,12 @@ bool rn_view_serves(const struct rn_limit *l)
 
     if (rn_codec_fault(l))
         return false;
-    switch (l->form) {
-    case RN_FORM_GCRA:
-    case RN_FORM_FINE:
-    case RN_FORM_STEP:
-        rn_codec_bucket(l, &parts);
-        return l->algorithm == RATION_TOKEN_BUCKET && parts.full < EXACT / 2;
-    case RN_FORM_WINDOW:
-    case RN_FORM_WIDE:
-    case RN_FORM_COUNTER:
-        return true;
-    case RN_FORM_NONE:
-    case RN_FORM_SUBS:
-    case RN_FORM_LOG:
-    case RN_FORM_PLACES:
-        break;
-    }
-    return false;
+    enum rn_script script = rn_codec_script(l);
+
+    if (script != RN_SCRIPT_BUCKET)
+        return script == RN_SCRIPT_WINDOW || script == RN_SCRIPT_COUNTER;
+    rn_codec_bucket(l, &parts);
+    return l->algorithm == RATION_TOKEN_BUCKET && parts.full < EXACT / 2;
 }
 
 void rn_view_init(struct rn_view *v, const struct rn_limit *l, int64_t store_us, int64_t now_ns)

@@ -2,6 +2,7 @@
 #include "redis/leased/sizing.h"
 
 #include "core/envelope.h"
+#include "redis/codec.h"
 
 __extension__ typedef unsigned __int128 wide;
 
@@ -67,24 +68,14 @@ bool rn_sizing_is_cold(struct rn_demand *d, int64_t now_ns)
 static int64_t lease_of(const struct rn_limit *l)
 {
     wide full = l->amount != 0 ? (wide)l->cap * (uint64_t)l->period_ns / l->amount : 0;
+    enum rn_script script = rn_codec_script(l);
 
-    switch (l->form) {
-    case RN_FORM_COUNTER:
-    case RN_FORM_LOG:
-        return l->period_ns / 16;
-    case RN_FORM_SUBS:
-        return l->sub_ns / 16;
-    case RN_FORM_WINDOW:
-    case RN_FORM_WIDE:
-        return l->period_ns / 4;
-    case RN_FORM_GCRA:
-    case RN_FORM_FINE:
-    case RN_FORM_STEP:
+    if (script == RN_SCRIPT_BUCKET)
         return full / 4 < RN_SIZING_LONGEST_NS ? (int64_t)(full / 4) : RN_SIZING_LONGEST_NS;
-    case RN_FORM_NONE:
-    case RN_FORM_PLACES:
-        break;
-    }
+    if (script == RN_SCRIPT_WINDOW)
+        return l->period_ns / 4;
+    if (script == RN_SCRIPT_COUNTER || script == RN_SCRIPT_LOG)
+        return (l->form == RN_FORM_SUBS ? l->sub_ns : l->period_ns) / 16;
     return 0; /* no leases */
 }
 

@@ -118,7 +118,7 @@ static bool read_text(struct rn_envoy_reader *r, const struct rn_node *node,
 static bool read_algorithm(struct rn_envoy_reader *r, const struct rn_node *node,
                            enum ration_algorithm *algorithm)
 {
-    const char *names[RN_ALGORITHMS];
+    const char *names[RN_ALGORITHMS_MAX];
     enum ration_algorithm found;
     struct rn_slice text;
 

@@ -157,7 +157,7 @@ bool rn_limits_read_tier(struct rn_limits_reader *r, const struct rn_node *node,
 /* Concurrency has no rate, but here it may be named beside limits such as 20 concurrent. */
 static void read_algorithm(struct rn_limits_reader *r, const struct rn_node *node)
 {
-    const char *names[RN_ALGORITHMS];
+    const char *names[RN_ALGORITHMS_MAX];
     enum ration_algorithm algorithm;
     size_t n = rn_algorithm_rates(names);
 

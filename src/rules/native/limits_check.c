@@ -70,11 +70,11 @@ void rn_limits_check(struct rn_limits_reader *r)
                     "spread is for quotas such as 10000 per calendar month; leave it out");
     const struct rn_node *node = rn_node_find(r->map, "consistency");
 
-    for (size_t i = 0; r->rule->consistency == RN_ASYNC && i < RN_ALGORITHMS; i++)
-        if (rn_algorithms[i].needs_each && (r->used >> rn_algorithms[i].algorithm & 1))
+    for (const struct rn_algorithm *a = rn_algorithms; a->name; a++)
+        if (r->rule->consistency == RN_ASYNC && a->needs_each && (r->used >> a->algorithm & 1))
             rn_report_error(
                 r->report, node->at,
                 "async is not for %s, on which all nodes must agree; write strict or leased",
-                rn_algorithms[i].name);
+                a->name);
     check_cost(r);
 }

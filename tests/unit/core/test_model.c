@@ -14,6 +14,7 @@
 
 #include "../../model/model.h"
 #include "../../model/subject.h"
+#include "core/algorithm.h"
 
 #define TRACE_LENGTH 250
 #define DECISIONS_EACH UINT64_C(170000) /* times six algorithms */
@@ -250,45 +251,24 @@ static void compare(enum ration_algorithm algorithm, uint64_t goal)
     assert_in_range(credited, decisions / 200, decisions);
 }
 
-static void token_bucket_agrees_with_its_definition(void **state)
+static void an_algorithm_agrees_with_its_definition(void **state)
 {
-    (void)state;
-    compare(RATION_TOKEN_BUCKET, DECISIONS_EACH);
-}
+    const struct rn_algorithm *a = *state;
 
-static void leaky_bucket_agrees_with_its_definition(void **state)
-{
-    (void)state;
-    compare(RATION_LEAKY_BUCKET, DECISIONS_EACH);
-}
-
-static void fixed_window_agrees_with_its_definition(void **state)
-{
-    (void)state;
-    compare(RATION_FIXED_WINDOW, DECISIONS_EACH);
-}
-
-static void sliding_log_agrees_with_its_definition(void **state)
-{
-    (void)state;
-    compare(RATION_SLIDING_LOG, DECISIONS_EACH);
-}
-
-static void sliding_windows_agree_with_their_definition(void **state)
-{
-    (void)state;
-    compare(RATION_SLIDING_WINDOW, 2 * DECISIONS_EACH);
+    /* A sliding window has two forms. */
+    compare(a->algorithm,
+            a->algorithm == RATION_SLIDING_WINDOW ? 2 * DECISIONS_EACH : DECISIONS_EACH);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(token_bucket_agrees_with_its_definition),
-        cmocka_unit_test(leaky_bucket_agrees_with_its_definition),
-        cmocka_unit_test(fixed_window_agrees_with_its_definition),
-        cmocka_unit_test(sliding_log_agrees_with_its_definition),
-        cmocka_unit_test(sliding_windows_agree_with_their_definition),
-    };
+    struct CMUnitTest tests[RN_ALGORITHMS_MAX];
+    size_t n = 0;
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    for (const struct rn_algorithm *a = rn_algorithms; a->name; a++)
+        if (a->is_rate)
+            tests[n++] = (struct CMUnitTest){.name = a->name,
+                                             .test_func = an_algorithm_agrees_with_its_definition,
+                                             .initial_state = (void *)(uintptr_t)a};
+    return _cmocka_run_group_tests("model", tests, n, NULL, NULL);
 }

@@ -457,11 +457,12 @@ static void algorithms_have_names(void **state)
     enum ration_algorithm algorithm;
 
     (void)state;
-    for (size_t i = 0; i < RN_ALGORITHMS; i++) {
-        const char *name = ration_algorithm_name(rn_algorithms[i].algorithm);
-        assert_string_equal(name, rn_algorithms[i].name);
+    for (const struct rn_algorithm *a = rn_algorithms; a->name; a++) {
+        const char *name = ration_algorithm_name(a->algorithm);
+
+        assert_string_equal(name, a->name);
         assert_int_equal(ration_algorithm_parse(name, strlen(name), &algorithm), 0);
-        assert_int_equal(algorithm, rn_algorithms[i].algorithm);
+        assert_int_equal(algorithm, a->algorithm);
     }
     assert_string_equal(ration_algorithm_name(RATION_SLIDING_LOG), "sliding-log");
     assert_string_equal(ration_algorithm_name((enum ration_algorithm)99), "unknown");

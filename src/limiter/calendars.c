@@ -9,8 +9,8 @@
 #include "base/error.h"
 
 struct rn_calendars {
-    pthread_mutex_t lock;   /* of whoever adds one */
-    _Atomic uint32_t count; /* those below it do not change any more */
+    pthread_mutex_t lock;   /* for adding one */
+    _Atomic uint32_t count; /* items below it never change */
     struct {
         uint64_t id;
         struct rn_calendar calendar;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The calendars of limits that are not from rules files: of each unit and time zone one,
- * made when it is first asked for and kept until the limiter is closed. Thread-safe; finding
- * one that is there takes no lock.
+ * The calendars of limits that are not from rules files: one for each unit and time zone, made when
+ * it is first needed and kept until the limiter is closed. Thread-safe; finding one takes no lock.
  */
 #ifndef RN_LIMITER_CALENDARS_H
 #define RN_LIMITER_CALENDARS_H
@@ -12,7 +11,7 @@
 #include "core/limit.h"
 
 #define RN_CALENDARS_MAX 256 /* callers name the zones; days take 146 KB each */
-#define RN_CALENDARS_UTC 4   /* besides: nobody who names many zones can take those of UTC away */
+#define RN_CALENDARS_UTC 4   /* besides: callers with many zones cannot use up those of UTC */
 
 struct rn_calendars;
 

@@ -18,6 +18,8 @@
 #include "base/slice.h"
 #include "core/limit.h"
 
+__extension__ typedef unsigned __int128 u128;
+
 /* `index` of a limit given with the call. */
 #define RN_AD_HOC UINT32_MAX
 
@@ -46,6 +48,19 @@ struct rn_compiled {
 
     char *name; /* NULL for a limit given with the call */
 };
+
+/* A bucket of one unit: taking it sets a flag that ends by itself after lasts_ns. */
+static inline void rn_compiled_init_flag(struct rn_limit *limit, int64_t lasts_ns)
+{
+    rn_limit_init(limit, &(struct ration_limit){
+                             .algorithm = RATION_TOKEN_BUCKET, .amount = 1, .period_ns = lasts_ns});
+}
+
+/* The same share of `to` units as `spent` is of `from`, rounded up. spent <= from. */
+static inline uint64_t rn_compiled_scale(uint64_t spent, uint64_t from, uint64_t to)
+{
+    return (uint64_t)(((u128)spent * to + from - 1) / from);
+}
 
 /* Compiles a limit in which rn_limit_fault finds none. Returns 0 or
  * RATION_ENOMEM; rn_compiled_done frees what it owns. */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opening and closing a limiter, and the parts of a decision that are not in
- * everyone's way.
+ * Opening and closing a limiter, and the rare parts of a decision.
  */
 #include "limiter/limiter.h"
 
@@ -16,33 +15,17 @@
 #include "limiter/rulebook/reload.h"
 #include "limiter/tickets/reset_log.h"
 
-/* Percentages of memory for blocks: */
-#define SHARE_AD_HOC 2      /* for limits given with the call, if those known need none */
-#define SHARE_MIXED_MOST 75 /* if keys of some limits need less than those of others */
+/* Percentages of the memory for blocks: */
+#define SHARE_AD_HOC 2      /* the known limits need no blocks; limits given with a call may */
+#define SHARE_MIXED_MOST 75 /* keys of some limits need less than those of others */
 #define SHARE_UNKNOWN 50    /* no limit is known */
-/* Any number: ids of reservations are hashed like no limit's keys. */
+/* Any number: ids of reservations must hash unlike the keys of limits. */
 #define RESERVATION_DOMAIN UINT64_C(0xA0761D6478BD642F)
-
-static int check_limit(const struct ration_named *named, size_t i, struct ration_error *error)
-{
-    const unsigned known = RATION_SHADOW | RATION_KEEP | RATION_EVICT_LAST;
-
-    if (!named->name || named->name[0] == '\0')
-        return rn_error_set(error, RATION_EINVAL, 0, "limit %zu has no name; give it one", i);
-    if (named->flags & ~known)
-        return rn_error_set(error, RATION_EINVAL, 0,
-                            "limit \"%s\": flags 0x%x; there are only RATION_SHADOW, RATION_KEEP "
-                            "and RATION_EVICT_LAST",
-                            named->name, named->flags);
-    const char *fault = rn_limit_fault(&named->limit);
-
-    if (fault)
-        return rn_error_set(error, RATION_EINVAL, 0, "limit \"%s\": %s", named->name, fault);
-    return 0;
-}
 
 static int check_options(const struct ration_options *o, struct ration_error *error)
 {
+    const unsigned known = RATION_SHADOW | RATION_KEEP | RATION_EVICT_LAST;
+
     if (o->memory_bytes != 0 && o->memory_bytes < RN_TABLE_BYTES_MIN)
         return rn_error_set(error, RATION_EINVAL, 0,
                             "%" PRIu64 " bytes of memory; give at least %" PRIu64, o->memory_bytes,
@@ -51,14 +34,24 @@ static int check_options(const struct ration_options *o, struct ration_error *er
         return rn_error_set(error, RATION_EINVAL, 0, "%zu limits, but no list of so many",
                             o->limit_count);
     for (size_t i = 0; i < o->limit_count; i++) {
-        int code = check_limit(&o->limits[i], i, error);
-        if (code != 0)
-            return code;
+        const struct ration_named *named = &o->limits[i];
+
+        if (!named->name || named->name[0] == '\0')
+            return rn_error_set(error, RATION_EINVAL, 0, "limit %zu has no name; give it one", i);
+        if (named->flags & ~known)
+            return rn_error_set(error, RATION_EINVAL, 0,
+                                "limit \"%s\": flags 0x%x; there are only RATION_SHADOW, "
+                                "RATION_KEEP and RATION_EVICT_LAST",
+                                named->name, named->flags);
+        const char *fault = rn_limit_fault(&named->limit);
+
+        if (fault)
+            return rn_error_set(error, RATION_EINVAL, 0, "limit \"%s\": %s", named->name, fault);
     }
     return 0;
 }
 
-/* What the limits that are known want of the table. */
+/* What the known limits need of the table. */
 struct demand {
     double least, most; /* share of blocks, in percent */
     size_t limits;
@@ -77,7 +70,7 @@ static void demand_add(struct demand *d, const struct rn_limit *limit)
     d->limits++;
 }
 
-/* If every key is of one limit, slots and blocks run out together. */
+/* So that slots and blocks run out together if all keys are of one limit. */
 static double demand_share(const struct demand *d)
 {
     if (d->limits == 0)
@@ -87,21 +80,6 @@ static double demand_share(const struct demand *d)
     return d->most > d->least && d->most > SHARE_MIXED_MOST
                ? (d->least > SHARE_MIXED_MOST ? d->least : SHARE_MIXED_MOST)
                : d->most;
-}
-
-static struct demand demand_of(const struct ration_options *o, const struct rn_ruleset *ruleset)
-{
-    struct demand d = {0};
-
-    for (size_t i = 0; i < o->limit_count; i++) {
-        struct rn_limit limit;
-
-        rn_limit_init(&limit, &o->limits[i].limit);
-        demand_add(&d, &limit);
-    }
-    for (uint32_t i = 0; ruleset && i < ruleset->limit_count; i++)
-        demand_add(&d, &ruleset->limits[i]->limit);
-    return d;
 }
 
 void rn_limiter_set_capacity(struct ration *r, const struct rn_ruleset *ruleset)
@@ -148,7 +126,7 @@ static int compile_limits(struct ration *r, const struct ration_options *o,
             return RATION_ENOMEM;
         if (limit->calendar_id != 0 &&
             rn_calendars_attach(r->calendars, &o->limits[i].limit, limit, error) != 0) {
-            r->limit_count++; /* it is there to be freed */
+            r->limit_count++; /* ration_close must free it */
             return RATION_EINVAL;
         }
     }
@@ -164,16 +142,8 @@ static void set_secret(struct ration *r, const struct rn_hash_key *secret)
     r->reservation_seed = (struct rn_hash_key){secret->k0 ^ RESERVATION_DOMAIN, ~secret->k1};
 }
 
-/* Secret, as the table's is. */
-static void make_ticket_key(struct ration *r)
-{
-    r->ticket_key = (struct rn_hash_key){rn_siphash(&r->secret, "ticket", 6),
-                                         rn_siphash(&r->reservation_seed, "ticket", 6)};
-    rn_ticket_keys_init(&r->ticket_keys, &r->ticket_key);
-}
-
-/* Keys are in plain text in Redis. If the nodes have a secret, whoever reads them there still
- * cannot sign. */
+/* Redis has the keys as plain text. If the nodes have a secret, a reader of Redis still cannot
+ * sign. */
 static struct rn_hash_key bind_to_secret(const struct ration *r, const struct rn_hash_key *key)
 {
     const struct rn_hash_key other = {~r->secret.k0, r->secret.k1};
@@ -225,22 +195,31 @@ int rn_limiter_share(struct ration *r, const struct rn_hash_key *secret, rn_limi
 static int fill(struct ration *r, const struct ration_options *o, const struct rn_ruleset *ruleset,
                 struct ration_error *error)
 {
-    struct demand demand = demand_of(o, ruleset);
+    struct demand demand = {0};
     int clients = rn_clients_init(&r->clients), code = rn_pin_shelf_init(&r->shelf);
 
     if (clients != 0 || code != 0 || pthread_mutex_init(&r->load_lock, NULL) != 0)
         return rn_error_set(error, RATION_ENOMEM, 0, "out of memory for a lock");
+    for (size_t i = 0; i < o->limit_count; i++) {
+        struct rn_limit limit;
+
+        rn_limit_init(&limit, &o->limits[i].limit);
+        demand_add(&demand, &limit);
+    }
+    for (uint32_t i = 0; ruleset && i < ruleset->limit_count; i++)
+        demand_add(&demand, &ruleset->limits[i]->limit);
     code = rn_table_open(&(struct rn_table_options){.path = o->state_path,
                                                     .bytes = o->memory_bytes,
                                                     .block_share = demand_share(&demand),
                                                     .keep_share = demand.limits == 0},
                          &r->table, error);
-
     if (code != 0)
         return code;
     r->store = rn_table_store(r->table);
     set_secret(r, rn_table_secret(r->table));
-    make_ticket_key(r);
+    r->ticket_key = (struct rn_hash_key){rn_siphash(&r->secret, "ticket", 6),
+                                         rn_siphash(&r->reservation_seed, "ticket", 6)};
+    rn_ticket_keys_init(&r->ticket_keys, &r->ticket_key);
     if (getrandom(&r->id_seed, sizeof r->id_seed, 0) != sizeof r->id_seed)
         return rn_error_set(error, RATION_EIO, 0, "the system has no random numbers");
     code = compile_limits(r, o, error);
@@ -321,20 +300,9 @@ int rn_limiter_apply(struct ration *r, const struct rn_compiled *l, uint64_t key
     return rn_limiter_apply_shifted(r, l, key, 0, charge);
 }
 
-/* Whether a guard must give back what its limit does, and the mark of that. One in which charges
- * fade one by one must not keep one that its limit has forgotten: there would be no room
- * to count the next. Others may: when they are full they stay so for longer than they could
- * count. */
-static bool mark_in_guard(const struct ration *r, const struct rn_limit *guard, int64_t at_ns,
-                          int64_t *mark)
-{
-    bool fades = rn_limit_mark_at(guard, at_ns, mark);
-
-    if (r->fallback)
-        *mark = RN_MARK_BY_AGE;
-    return fades;
-}
-
+/* A guard in which charges fade one by one must not keep one that its limit has forgotten: it would
+ * have no room to count the next. Other guards may keep it: when they are full, they stay full for
+ * longer than they could count. */
 static void give_back_to_guards(struct ration *r, const struct rn_compiled *l,
                                 const struct rn_refund *refund, int64_t now_ns)
 {
@@ -346,9 +314,12 @@ static void give_back_to_guards(struct ration *r, const struct rn_compiled *l,
                                            .cost = refund->units,
                                            .at_ns = refund->at_ns}};
 
-        if (mark_in_guard(r, &guard->limit, refund->at_ns, &charge.ask.mark))
-            (void)rn_limiter_apply_shifted(r, guard, refund->key ^ l->salt ^ guard->salt,
-                                           refund->shift_ns, &charge);
+        if (!rn_limit_mark_at(&guard->limit, refund->at_ns, &charge.ask.mark))
+            continue;
+        if (r->fallback)
+            charge.ask.mark = RN_MARK_BY_AGE;
+        (void)rn_limiter_apply_shifted(r, guard, refund->key ^ l->salt ^ guard->salt,
+                                       refund->shift_ns, &charge);
     }
 }
 
@@ -370,9 +341,9 @@ int rn_limiter_give_back(struct ration *r, const struct rn_compiled *l,
     return rn_limiter_apply_shifted(r, l, refund->key, refund->shift_ns, &charge);
 }
 
-/* A count keeps the ids of a thread apart; process and time those of a child
- * that was forked with our seed and counts. Hashed, none gives away another. An id is the
- * mark of a lease, too: 63 bits, since negative marks are those of fallback.h. */
+/* A counter makes the ids of a thread differ; process and time those of a child that was forked
+ * with our seed and counters. They are hashed, so that no id betrays another. An id is also the
+ * mark of a lease: 63 bits, since fallback.h uses negative marks. */
 uint64_t rn_limiter_new_id(struct ration *r)
 {
     struct rn_stripe *s = rn_stats_stripe(&r->stats);
@@ -383,19 +354,37 @@ uint64_t rn_limiter_new_id(struct ration *r)
     return id ? id : 1;
 }
 
-void rn_limiter_refused(struct ration *r, struct rn_stripe *s, const struct rn_compiled *l,
-                        const struct ration_charge *c)
+void rn_limiter_count_refusal(struct ration *r, struct rn_stripe *s, const struct rn_compiled *l,
+                              const struct ration_charge *c)
 {
-    struct rn_counts *row = rn_stats_row(s, l->index);
+    rn_limiter_count(s, l, l->shadow ? RN_RESULT_ALLOWED | RN_RESULT_SHADOWED : RN_RESULT_REFUSED);
+    if (!l->shadow)
+        rn_top_note(r->top, s, l->index, RN_SLICE(""), c);
+}
 
-    if (l->shadow) {
-        rn_stats_add(s, &s->total.allowed);
-        rn_stats_add(s, &s->total.shadowed);
-        rn_stats_add(s, &row->allowed);
-        rn_stats_add(s, &row->shadowed);
-        return;
+/* --- workspaces --------------------------------------------------------------------------- */
+
+/* Threads that share a stripe share one unused workspace. */
+struct rn_workspace *rn_workspace_new(struct rn_stripe *s)
+{
+    struct rn_workspace *w =
+        s->shared ? __atomic_exchange_n(&s->workspaces, NULL, __ATOMIC_ACQUIRE) : NULL;
+
+    return w ? w : malloc(sizeof *w);
+}
+
+void rn_workspace_return_shared(struct rn_stripe *s, struct rn_workspace *w)
+{
+    w->next = NULL;
+    free(__atomic_exchange_n(&s->workspaces, w, __ATOMIC_ACQ_REL));
+}
+
+void rn_workspaces_free(struct rn_stripe *s)
+{
+    while (s->workspaces) {
+        struct rn_workspace *w = s->workspaces;
+
+        s->workspaces = w->next;
+        free(w);
     }
-    rn_stats_add(s, &s->total.refused);
-    rn_stats_add(s, &row->refused);
-    rn_top_note(r->top, s, l->index, RN_SLICE(""), c);
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The limiter itself, private to this room: the table, the compiled limits and
- * what is counted; and the steps that all operations on a charge share.
+ * The limiter itself: the table, the compiled limits and the statistics; and the steps that all
+ * operations on a charge share.
  */
 #ifndef RN_LIMITER_LIMITER_H
 #define RN_LIMITER_LIMITER_H
 
-#include <ration/ration.h>
+#include <ration/rules.h>
 
 #include "base/hints.h"
 #include "limiter/calendars.h"
@@ -27,10 +27,10 @@ struct ration {
     size_t limit_count;
     struct rn_stats stats;
     struct rn_shelf shelf;          /* the rules */
-    struct rn_teams *teams;         /* what their files said when last good; under shelf.lock */
-    pthread_mutex_t load_lock;      /* one load of files at a time */
+    struct rn_teams *teams;         /* their files when they were last good; under shelf.lock */
+    pthread_mutex_t load_lock;      /* files are loaded one at a time */
     struct rn_clients clients;      /* overrides and bans */
-    struct rn_calendars *calendars; /* of limits that are not from rules files */
+    struct rn_calendars *calendars; /* for limits that are not from rules files */
     struct rn_top *top;
     struct rn_hash_key secret;           /* the table's, or that of all nodes */
     struct rn_hash_key reservation_seed; /* hashes the ids of reservations */
@@ -38,19 +38,18 @@ struct ration {
     struct rn_ticket_keys ticket_keys;
     struct rn_hash_key id_seed; /* makes ids: random, of this process */
     struct rn_arena variants;   /* how the limits are linked */
-    uint64_t capacity;          /* live keys that fit, of whichever limit; atomically */
-    bool shadow;                /* the whole service, by ration_shadow_set; atomically */
+    uint64_t capacity;          /* live keys that fit, whatever their limits; atomically */
+    bool shadow;                /* ration_shadow_set: the whole service; atomically */
 };
 
-/* From here on limits are shared with other nodes, through whatever store each thread
- * names to rn_fallback_use, and keys are hashed under a secret that all nodes have. It may be
- * one that everybody knows: nothing that must not be guessed derives from it alone.
- * `judge` knows which limits such a store can hold.
- * After opening, before any rules. 0 or RATION_ENOMEM. */
+/* From now on nodes share the limits, through the store that each thread gives to rn_fallback_use,
+ * and keys are hashed under a secret that all nodes have. The secret may be public: nothing that
+ * must not be guessed derives from it alone. `judge` knows which limits such a store can hold.
+ * Call it after opening, before any rules. 0 or RATION_ENOMEM. */
 int rn_limiter_share(struct ration *r, const struct rn_hash_key *secret, rn_limit_judge *judge);
 
-/* Tickets that other nodes have signed with this key are honoured from now on; with `signs`, ours
- * are signed with it, too. After rn_limiter_share, always in the same thread. */
+/* Accepts tickets that other nodes have signed with this key; with `signs`, signs with it, too.
+ * Call it after rn_limiter_share, always in the same thread. */
 void rn_limiter_add_ticket_key(struct ration *r, const struct rn_hash_key *key, bool signs);
 
 /* Compiles a limit that came with a call; false: it is faulty, or its time zone is not known. */
@@ -82,8 +81,8 @@ static inline int64_t rn_limiter_now(const struct ration *r, int64_t now_ns)
     return now_ns == RATION_NOW ? rn_table_now(r->table) : now_ns;
 }
 
-/* One operation on one key, inline; charge->ask is set apart from the wall
- * offset, and flags that are not the limit's. Returns charge->error. */
+/* One operation on one key. The caller has set charge->ask but for the wall offset, and flags
+ * besides the limit's. Returns charge->error. */
 int rn_limiter_apply(struct ration *r, const struct rn_compiled *l, uint64_t key,
                      struct rn_charge *charge);
 /* The same where windows end `shift_ns` later. */
@@ -99,23 +98,29 @@ struct rn_refund {
     int64_t at_ns, mark, shift_ns;
 };
 
-/* Gives back to a limit and its guards, as far as is safe: whoever undoes a
- * charge must reach them alike. The error is the limit's. */
+/* Gives back to a limit and its guards, as far as is safe. The error is the limit's. */
 int rn_limiter_give_back(struct ration *r, const struct rn_compiled *l,
                          const struct rn_refund *refund, int64_t now_ns);
 
-/* An id that nobody can guess and no other thread or process makes. Not 0. */
+/* An id that cannot be guessed and that no other thread or process makes. Not 0. */
 uint64_t rn_limiter_new_id(struct ration *r);
 
-/* Counts an answered charge that was refused, and remembers its key. */
-void rn_limiter_refused(struct ration *r, struct rn_stripe *s, const struct rn_compiled *l,
-                        const struct ration_charge *c);
+/* RN_RENEW for lease_ns, or RN_RELEASE, of places that are held. The limit itself is not needed: it
+ * may have changed or be gone. RATION_EGONE: the places are not held. */
+int rn_limiter_lease_change(struct ration *r, enum rn_op op, uint64_t lease,
+                            const struct ration_place *place, int64_t lease_ns, int64_t now_ns);
 
-static inline void rn_limiter_failed(struct rn_stripe *s, const struct rn_compiled *l)
+/* Counts a decision by one limit. */
+static inline void rn_limiter_count(struct rn_stripe *s, const struct rn_compiled *l,
+                                    unsigned result)
 {
-    rn_stats_add(s, &s->total.errors);
-    rn_stats_add(s, &rn_stats_row(s, l->index)->errors);
+    rn_stats_count(s, rn_stats_row(s, l->index), result, 0);
+    rn_stats_count_total(s, result);
 }
+
+/* The same for a charge that was refused; remembers its key. */
+void rn_limiter_count_refusal(struct ration *r, struct rn_stripe *s, const struct rn_compiled *l,
+                              const struct ration_charge *c);
 
 static inline void rn_verdict_set(struct ration_verdict *verdict, const struct rn_compiled *l,
                                   const struct rn_answer *answer)
@@ -128,15 +133,15 @@ static inline void rn_verdict_set(struct ration_verdict *verdict, const struct r
     verdict->delay_ns = answer->delay_ns;
 }
 
-/* Fills the charge from the answer to an RN_TAKE or RN_DRAIN and counts it as a decision
- * of its own. Returns its error. */
+/* Fills the charge from the answer to an RN_TAKE or RN_DRAIN and counts it as one decision. Returns
+ * its error. */
 static inline __attribute__((always_inline)) int
 rn_limiter_settle(struct ration *r, struct rn_stripe *s, const struct rn_compiled *l,
                   struct ration_charge *c, const struct rn_charge *done)
 {
     c->error = done->error;
     if (rn_unlikely(done->error != 0)) {
-        rn_limiter_failed(s, l);
+        rn_limiter_count(s, l, RN_RESULT_FAILED);
         return done->error;
     }
     c->hash = done->key;
@@ -150,7 +155,7 @@ rn_limiter_settle(struct ration *r, struct rn_stripe *s, const struct rn_compile
     }
     if (done->ask.op == RN_DRAIN)
         c->taken = done->answer.drained;
-    rn_limiter_refused(r, s, l, c);
+    rn_limiter_count_refusal(r, s, l, c);
     return 0;
 }
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Changing what a client has spent, by an operator. Requests that come in the
- * same instant may see it half done.
+ * An operator changes what a client has spent. Requests of the same instant may see it half done.
  */
 #include "limiter/state.h"
 
@@ -19,6 +18,12 @@ struct target {
     int64_t now_ns, shift_ns;
 };
 
+static struct target target_of(struct ration *r, const struct rn_transaction_item *item,
+                               int64_t now_ns)
+{
+    return (struct target){r, item->limit, item->key, now_ns, item->shift_ns};
+}
+
 static int ask(const struct target *t, enum rn_op op, uint64_t cost, int64_t mark,
                struct rn_answer *answer)
 {
@@ -31,45 +36,31 @@ static int ask(const struct target *t, enum rn_op op, uint64_t cost, int64_t mar
     return code;
 }
 
-/* --- which rules ------------------------------------------------------------------------- */
+/* --- the rules that apply ---------------------------------------------------------------- */
 
-/* What is done with each rule that applies. */
-typedef int change(struct ration *r, const struct rn_book *book, const struct rn_applied *rule,
-                   void *arg);
-
-struct wanted {
-    struct rn_slice rule; /* data NULL: all */
-    change *change;
-    void *arg;
-};
-
-static struct rn_applied applied_by(const struct rn_match *match)
-{
-    return (struct rn_applied){.rule = match->rule,
-                               .limits = match->tier->limits,
-                               .limit_count = match->tier->limit_count,
-                               .key = match->key,
-                               .key_names = match->key_names,
-                               .key_count = match->rule->key_count};
-}
+/* Called for each rule that applies, at no cost. */
+typedef int rule_change(struct ration *r, const struct rn_book *book, const struct rn_applied *rule,
+                        void *arg);
 
 static int change_rules(struct ration *r, const struct rn_book *book,
-                        const struct ration_request *request, const struct wanted *w,
-                        struct rn_matches *matches)
+                        const struct ration_request *request, struct rn_slice rule,
+                        rule_change *change, void *arg, struct rn_matches *matches)
 {
-    bool found = w->rule.data == NULL;
+    bool found = rule.data == NULL; /* then all rules are meant */
 
-    if (!found && !rn_book_find(book, w->rule))
+    if (!found && !rn_book_find(book, rule))
         return RATION_ENORULE;
     rn_match_request(book->ruleset, request, matches);
     if (matches->outcome == RN_MATCH_TOO_MANY)
         return RATION_EINVAL;
     for (uint32_t i = 0; matches->outcome == RN_MATCH_LIMITS && i < matches->count; i++) {
-        struct rn_applied applied = applied_by(&matches->items[i]);
+        struct rn_applied applied = rn_applied_of(&matches->items[i]);
 
-        if (w->rule.data && !rn_slice_equal(applied.rule->name, w->rule))
+        if (rule.data && !rn_slice_equal(applied.rule->name, rule))
             continue;
-        int code = w->change(r, book, &applied, w->arg);
+        applied.cost = applied.keep_percent = 0;
+        applied.shadow = false;
+        int code = change(r, book, &applied, arg);
 
         if (code != 0)
             return code;
@@ -78,27 +69,23 @@ static int change_rules(struct ration *r, const struct rn_book *book,
     return found ? 0 : RATION_EUNMATCHED;
 }
 
-static int change_state(struct ration *r, const struct ration_request *request,
-                        const struct wanted *w)
+static int change_state(struct ration *r, const struct ration_request *request, const char *rule,
+                        size_t rule_len, rule_change *change, void *arg)
 {
     struct rn_stripe *s = rn_stats_stripe(&r->stats);
-    struct rn_workspace *work = rn_workspace_take(s);
-    int code = w->rule.data ? RATION_ENORULE : 0;
+    struct rn_workspace *w = rn_workspace_take(s);
+    int code = rule ? RATION_ENORULE : 0;
 
-    if (!work)
+    if (!w)
         return RATION_ENOMEM;
     struct rn_pin pin = rn_pin_take(&r->shelf, s);
 
     if (pin.book)
-        code = change_rules(r, pin.book, request, w, &work->matches);
+        code = change_rules(r, pin.book, request, (struct rn_slice){rule, rule ? rule_len : 0},
+                            change, arg, &w->matches);
     rn_pin_drop(&pin);
-    rn_workspace_return(s, work);
+    rn_workspace_return(s, w);
     return code;
-}
-
-static struct rn_slice name_of(const char *rule, size_t len)
-{
-    return (struct rn_slice){rule, rule ? len : 0};
 }
 
 /* --- reset ------------------------------------------------------------------------------- */
@@ -118,17 +105,8 @@ static int forget(const struct target *t, const struct rn_compiled *l, uint64_t 
     return code == 0 && !l->is_mark ? rn_reset_log_add(t->r, &l->limit, key, t->now_ns) : code;
 }
 
-/* Any limit of the rule: all have the same seed. NULL: every tier is unlimited. */
-static const struct rn_compiled *any_limit(const struct rn_book *book, const struct rn_rule *rule)
-{
-    for (uint32_t t = 0; t < rule->tier_count; t++)
-        if (rule->tiers[t].limit_count != 0)
-            return &book->limits[rule->tiers[t].limits[0]->id];
-    return NULL;
-}
-
-/* The states of all tiers, and their marks; and those before a reload, or they
- * would be inherited. */
+/* Forgets the states of all tiers, and their marks; and those before a reload, or they would be
+ * inherited. */
 static int forget_rule(const struct target *t, const struct rn_book *book,
                        const struct rn_rule *rule, uint64_t hash)
 {
@@ -146,14 +124,14 @@ static int forget_rule(const struct target *t, const struct rn_book *book,
     return code;
 }
 
-/* And what the client has instead of them. */
+/* The states of an override of the client, too. */
 static int reset_rule(struct ration *r, const struct rn_book *book, const struct rn_applied *a,
                       void *arg)
 {
     struct reset *reset = arg;
     const struct rn_client_index *index = rn_book_client_index(book);
     const struct rn_override_rule *of = index ? rn_override_rule(index, a->rule) : NULL;
-    const struct rn_compiled *any = of ? &of->base : any_limit(book, a->rule);
+    const struct rn_compiled *any = of ? &of->base : rn_book_any_limit(book, a->rule);
     struct target t = {.r = r, .now_ns = reset->now_ns};
     uint64_t hash = any ? rn_gather_hash(a, any) : 0;
     const struct rn_override *o = of ? rn_map_find(&index->overrides, hash) : NULL;
@@ -171,9 +149,7 @@ int ration_state_reset(struct ration *r, const struct ration_request *request, c
                        size_t rule_len, int64_t now_ns, uint32_t *count)
 {
     struct reset reset = {.now_ns = rn_limiter_now(r, now_ns)};
-    int code = change_state(
-        r, request,
-        &(struct wanted){.rule = name_of(rule, rule_len), .change = reset_rule, .arg = &reset});
+    int code = change_state(r, request, rule, rule_len, reset_rule, &reset);
 
     if (code == 0 && count)
         *count = reset.count;
@@ -185,9 +161,9 @@ int ration_state_reset(struct ration *r, const struct ration_request *request, c
 struct adjustment {
     int64_t now_ns;
     bool set;
-    uint64_t remaining; /* set: to this many */
-    int64_t add;        /* else by so many */
-    bool places;        /* out: limits of concurrency were met, */
+    uint64_t remaining; /* set: the units that must be left */
+    int64_t add;        /* else the units to charge; negative: to give back */
+    bool places;        /* out: the rules have concurrency limits, */
     bool others;        /* and others */
 };
 
@@ -210,8 +186,8 @@ static struct target variant_of(const struct target *t, const struct rn_compiled
     return variant;
 }
 
-/* As an admission is counted in all of them. That the client was elsewhere is not undone by
- * giving back. */
+/* As an admission is counted in all of them. Giving back does not undo that the client used another
+ * variant. */
 static int adjust_variants(const struct target *t, int64_t add)
 {
     const struct rn_compiled *l = t->limit;
@@ -238,7 +214,7 @@ static int adjust_limit(const struct target *t, int64_t add)
     return code == 0 ? adjust_variants(t, add) : code;
 }
 
-/* Units that are to be left of a limit of which so many lie above what is written. */
+/* The units that must be left of the whole limit; `soft` of it lie above what is written. */
 static uint64_t goal_of(const struct target *t, uint64_t soft, uint64_t remaining)
 {
     uint64_t written = t->limit->limit.cap - soft;
@@ -257,67 +233,37 @@ static int missing(const struct target *t, uint64_t goal, int64_t *add)
     return code;
 }
 
-/* Units of the window before weigh less than one, so that giving back as many as were missing
- * may have been too little: then all are forgotten, and what may not be left is charged again. */
-static int begin_again_if_short(const struct target *t, uint64_t goal)
+static int set_limit(const struct target *t, uint64_t soft, uint64_t remaining)
 {
-    uint64_t spent = t->limit->limit.cap - goal;
+    uint64_t goal = goal_of(t, soft, remaining), spent = t->limit->limit.cap - goal;
     struct rn_answer unread;
-    int64_t add = 0;
+    int64_t add = 0, rest = 0;
     int code = missing(t, goal, &add);
 
-    if (code != 0 || add >= 0)
-        return code;
-    code = ask(t, RN_RESET, 0, 0, &unread);
-    return code == 0 && spent != 0 ? ask(t, RN_FORCE, spent, 0, &unread) : code;
-}
-
-/* A guard that has less would refuse some of them. */
-static int lift_guards(const struct target *t, uint64_t remaining)
-{
-    int code = 0;
-
+    if (code == 0)
+        code = adjust_limit(t, add);
+    if (code == 0 && add < 0)
+        code = missing(t, goal, &rest);
+    if (code == 0 && rest < 0) {
+        /* Units of the window before weigh less than one, so that too few came back. The state is
+         * forgotten, and what must count as spent is charged again. */
+        code = ask(t, RN_RESET, 0, 0, &unread);
+        if (code == 0 && spent != 0)
+            code = ask(t, RN_FORCE, spent, 0, &unread);
+    }
+    /* A guard that has less left would refuse some of the units. */
     for (uint32_t i = 0; i < t->limit->guard_count && code == 0; i++) {
         struct target guard = variant_of(t, t->limit->guards[i]);
-        int64_t add = 0;
 
-        code = missing(&guard, goal_of(&guard, 0, remaining), &add);
+        add = 0;
+        code = missing(&guard, goal_of(&guard, 0, goal), &add);
         if (code == 0 && add < 0)
             code = adjust_one(&guard, add);
     }
     return code;
 }
 
-static int set_limit(const struct target *t, uint64_t soft, uint64_t remaining)
-{
-    uint64_t goal = goal_of(t, soft, remaining);
-    int64_t add = 0;
-    int code = missing(t, goal, &add);
-
-    if (code == 0)
-        code = adjust_limit(t, add);
-    if (code == 0 && add < 0)
-        code = begin_again_if_short(t, goal);
-    return code == 0 ? lift_guards(t, goal) : code;
-}
-
-static int adjust_item(struct ration *r, const struct rn_transaction_item *item,
-                       struct adjustment *a)
-{
-    struct target t = {.r = r,
-                       .limit = item->limit,
-                       .key = item->key,
-                       .now_ns = a->now_ns,
-                       .shift_ns = item->shift_ns};
-
-    a->places |= item->lease != 0;
-    if (!rn_compiled_counts(item->limit))
-        return 0;
-    a->others = true;
-    return a->set ? set_limit(&t, item->soft, a->remaining) : adjust_limit(&t, a->add);
-}
-
-/* A request at no cost first: it carries over what was spent before a reload. */
+/* A transaction at no cost comes first: it carries over what was spent before a reload. */
 static int adjust_rule(struct ration *r, const struct rn_book *book, const struct rn_applied *a,
                        void *arg)
 {
@@ -334,17 +280,25 @@ static int adjust_rule(struct ration *r, const struct rn_book *book, const struc
     rn_gather_add(g);
     int code = g->error != 0 ? g->error : rn_transaction_run(&g->tx);
 
-    for (size_t i = 0; i < g->tx.n && code == 0; i++)
-        code = adjust_item(r, &g->tx.items[i], adjustment);
+    for (size_t i = 0; i < g->tx.n && code == 0; i++) {
+        const struct rn_transaction_item *item = &g->tx.items[i];
+        struct target t = target_of(r, item, adjustment->now_ns);
+
+        adjustment->places |= item->lease != 0;
+        if (!rn_compiled_counts(item->limit))
+            continue;
+        adjustment->others = true;
+        code = adjustment->set ? set_limit(&t, item->soft, adjustment->remaining)
+                               : adjust_limit(&t, adjustment->add);
+    }
     rn_workspace_return(s, w);
     return code;
 }
 
-static int adjust(struct ration *r, const struct ration_request *request, struct rn_slice rule,
-                  struct adjustment *a)
+static int adjust(struct ration *r, const struct ration_request *request, const char *rule,
+                  size_t rule_len, struct adjustment *a)
 {
-    int code =
-        change_state(r, request, &(struct wanted){.rule = rule, .change = adjust_rule, .arg = a});
+    int code = change_state(r, request, rule, rule_len, adjust_rule, a);
 
     return code == 0 && a->places && !a->others ? RATION_EPLACES : code;
 }
@@ -352,7 +306,7 @@ static int adjust(struct ration *r, const struct ration_request *request, struct
 int ration_state_adjust(struct ration *r, const struct ration_request *request, const char *rule,
                         size_t rule_len, int64_t add, int64_t now_ns)
 {
-    return adjust(r, request, name_of(rule, rule_len),
+    return adjust(r, request, rule, rule_len,
                   &(struct adjustment){.now_ns = rn_limiter_now(r, now_ns), .add = add});
 }
 
@@ -360,7 +314,7 @@ int ration_state_set_remaining(struct ration *r, const struct ration_request *re
                                const char *rule, size_t rule_len, uint64_t remaining,
                                int64_t now_ns)
 {
-    return adjust(r, request, name_of(rule, rule_len),
+    return adjust(r, request, rule, rule_len,
                   &(struct adjustment){
                       .now_ns = rn_limiter_now(r, now_ns), .set = true, .remaining = remaining});
 }
@@ -368,11 +322,7 @@ int ration_state_set_remaining(struct ration *r, const struct ration_request *re
 int rn_state_credit(struct ration *r, const struct rn_transaction_item *item, uint64_t units,
                     int64_t now_ns)
 {
-    struct target t = {.r = r,
-                       .limit = item->limit,
-                       .key = item->key,
-                       .now_ns = now_ns,
-                       .shift_ns = item->shift_ns};
+    struct target t = target_of(r, item, now_ns);
 
     if (units == 0 || !rn_compiled_counts(item->limit))
         return 0;
@@ -381,7 +331,7 @@ int rn_state_credit(struct ration *r, const struct rn_transaction_item *item, ui
 
 /* --- draining ------------------------------------------------------------------------------ */
 
-/* Charges what is left but for `keep` units: how many that were. */
+/* Charges all units that are left but `keep`. *drained is their number. */
 static int drain(const struct target *t, uint64_t cost, uint64_t keep, uint64_t left,
                  struct rn_answer *answer, uint64_t *drained)
 {
@@ -391,7 +341,7 @@ static int drain(const struct target *t, uint64_t cost, uint64_t keep, uint64_t 
         int code = ask(t, RN_DRAIN, cost, 0, answer);
 
         *drained = code == 0 && !answer->allowed ? answer->drained : 0;
-        if (code == 0 && answer->allowed) /* there is more now: then nothing is drained */
+        if (code == 0 && answer->allowed) /* more units are left now: nothing is drained */
             code = ask(t, RN_GIVE_BACK, cost, answer->mark, &look);
         return code;
     }
@@ -412,11 +362,7 @@ int rn_state_drain(struct rn_transaction *tx)
     uint64_t hidden = item->soft > item->keep ? item->soft : item->keep;
     uint64_t left = item->answer.remaining > item->keep ? item->answer.remaining - item->keep : 0;
     uint64_t drained = 0;
-    struct target t = {.r = tx->r,
-                       .limit = item->limit,
-                       .key = item->key,
-                       .now_ns = tx->now_ns,
-                       .shift_ns = item->shift_ns};
+    struct target t = target_of(tx->r, item, tx->now_ns);
     struct rn_answer answer = {0};
 
     if (c->verdict.allowed || left == 0 || c->cost <= left)

@@ -4,14 +4,14 @@
 
 #include "limiter/decide/transaction.h"
 
-/* Gives `units` of what the client has spent back, and at most that; also in the
- * states of the limit's variants. `item` is of a transaction that has ended. */
+/* Gives back `units`, at most what the client has spent; also in the states of the limit's
+ * variants. `item` belongs to a transaction that has ended. */
 int rn_state_credit(struct ration *r, const struct rn_transaction_item *item, uint64_t units,
                     int64_t now_ns);
 
-/* Of a transaction of one limit that has ended without an error: if it has refused for want of
- * units, what is left is charged, here and in the variants; the verdict then tells what the next
- * attempt would be told. */
+/* After a transaction of one limit that ended without an error: if the limit refused because too
+ * few units were left, charges those, also in the variants. The verdict is then what the next
+ * attempt would get. */
 int rn_state_drain(struct rn_transaction *tx);
 
 #endif

@@ -31,20 +31,29 @@ void rn_stats_done(struct rn_stats *stats)
     free(stats->memory);
 }
 
+RN_ASIDE void rn_stats_count_remarks(const struct rn_stripe *s, struct rn_counts *counts,
+                                     unsigned result)
+{
+    if (result & RN_RESULT_SHADOWED)
+        rn_stats_add(s, &counts->shadowed);
+    if (result & RN_RESULT_DELAYED)
+        rn_stats_add(s, &counts->delayed);
+    if (result & RN_RESULT_SHADOW_DELAYED)
+        rn_stats_add(s, &counts->shadow_delayed);
+    if (result & RN_RESULT_SOFT)
+        rn_stats_add(s, &counts->soft);
+    if (result & RN_RESULT_NEAR)
+        rn_stats_add(s, &counts->near);
+}
+
+/* All fields are 64-bit counters. */
 void rn_stats_add_counts(struct rn_counts *sum, const struct rn_counts *counts)
 {
-    sum->allowed += __atomic_load_n(&counts->allowed, __ATOMIC_RELAXED);
-    sum->refused += __atomic_load_n(&counts->refused, __ATOMIC_RELAXED);
-    sum->shadowed += __atomic_load_n(&counts->shadowed, __ATOMIC_RELAXED);
-    sum->errors += __atomic_load_n(&counts->errors, __ATOMIC_RELAXED);
-    sum->delayed += __atomic_load_n(&counts->delayed, __ATOMIC_RELAXED);
-    sum->soft += __atomic_load_n(&counts->soft, __ATOMIC_RELAXED);
-    sum->near += __atomic_load_n(&counts->near, __ATOMIC_RELAXED);
-    sum->hits_allowed += __atomic_load_n(&counts->hits_allowed, __ATOMIC_RELAXED);
-    sum->hits_refused += __atomic_load_n(&counts->hits_refused, __ATOMIC_RELAXED);
-    sum->charged += __atomic_load_n(&counts->charged, __ATOMIC_RELAXED);
-    sum->shadow_delayed += __atomic_load_n(&counts->shadow_delayed, __ATOMIC_RELAXED);
-    sum->uncollected += __atomic_load_n(&counts->uncollected, __ATOMIC_RELAXED);
+    const uint64_t *from = (const uint64_t *)(const void *)counts;
+    uint64_t *to = (uint64_t *)(void *)sum;
+
+    for (size_t i = 0; i < sizeof *sum / sizeof *to; i++)
+        to[i] += __atomic_load_n(&from[i], __ATOMIC_RELAXED);
 }
 
 void rn_stats_sum(const struct rn_stats *stats, uint32_t index, struct rn_counts *sum)
@@ -82,7 +91,7 @@ void ration_totals(const struct ration *r, struct ration_totals *totals)
         const struct rn_stripe *s = rn_stats_at(&r->stats, i);
 
         rn_stats_add_counts(&sum, &s->total);
-        unmatched += __atomic_load_n(&s->unmatched, __ATOMIC_RELAXED);
+        unmatched += __atomic_load_n(&s->rowless.unmatched, __ATOMIC_RELAXED);
     }
     rn_stats_set_totals(totals, &sum);
     totals->unmatched = unmatched;

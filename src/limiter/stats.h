@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Counting decisions without sharing cache lines: each thread has a stripe of
- * counters of its own (base/thread.h), written by nobody else and summed by
- * whoever asks. Threads beyond RN_THREADS share the last stripe.
+ * Counting decisions without sharing cache lines: each thread has its own stripe of
+ * counters (base/thread.h). Only that thread writes it, and sums are made on request.
+ * Threads beyond RN_THREADS share the last stripe.
  */
 #ifndef RN_LIMITER_STATS_H
 #define RN_LIMITER_STATS_H
@@ -13,6 +13,7 @@
 
 #include <ration/ration.h>
 
+#include "base/hints.h"
 #include "base/thread.h"
 
 #define RN_STATS_LINE 64
@@ -20,28 +21,33 @@
 struct rn_book;
 struct rn_workspace;
 
-/* What nearly every decision counts lies in one cache line. */
+/* The first cache line has what nearly every decision counts. */
 struct rn_counts {
     uint64_t allowed, refused, shadowed, errors;
     uint64_t delayed, soft, near; /* of those allowed; under rules only */
     uint64_t hits_allowed;        /* units, of a rule */
     uint64_t hits_refused;
-    uint64_t charged;        /* outcomes, when they were known; under rules only */
+    uint64_t charged;        /* charges by outcome, once it is known; under rules only */
     uint64_t uncollected;    /* units of late debits that no limit could hold */
     uint64_t shadow_delayed; /* of those allowed; under rules only */
-    uint64_t unused[4];      /* up to two lines */
+    uint64_t unused[4];      /* fills two lines */
 };
 
-/* All fields but `shared` and `workspaces` are accessed atomically, since anyone may read. */
+/* What is counted of whole decisions only: no limit or rule has it. */
+struct rn_rowless_counts {
+    uint64_t unmatched; /* admissions that no rule, list or ban decided */
+};
+
+/* All fields but `shared` and `workspaces` are accessed atomically: any thread may read them. */
 struct rn_stripe {
     bool shared;
     struct rn_book *book;            /* pin.h: what its thread is reading */
-    uint64_t ids;                    /* lease and hold ids made */
+    uint64_t ids;                    /* lease and reservation ids made */
     int64_t second;                  /* top.c: the time slice, */
     uint64_t refused;                /* and refusals seen in it */
-    uint64_t unmatched;              /* admissions that no rule, list or ban had a say in */
     struct rn_workspace *workspaces; /* workspace.h: unused ones; atomically if `shared` */
-    /* Of decisions, whatever number of limits they name. */
+    struct rn_rowless_counts rowless;
+    /* Decisions, however many limits each names. */
     _Alignas(RN_STATS_LINE) struct rn_counts total;
     struct rn_counts rows[]; /* [0]: limits given with the call; [i + 1]: limit i */
 };
@@ -55,7 +61,7 @@ struct rn_stats {
 int rn_stats_init(struct rn_stats *stats, size_t limits);
 void rn_stats_done(struct rn_stats *stats);
 
-/* `counts` may be counted in meanwhile; the sum is the caller's. */
+/* Other threads may count in `counts` meanwhile. */
 void rn_stats_add_counts(struct rn_counts *sum, const struct rn_counts *counts);
 /* The sum of row `index`, as of rn_stats_row. */
 void rn_stats_sum(const struct rn_stats *stats, uint32_t index, struct rn_counts *sum);
@@ -79,7 +85,7 @@ static inline struct rn_counts *rn_stats_row(struct rn_stripe *s, uint32_t index
 
 static inline void rn_stats_add_units(const struct rn_stripe *s, uint64_t *counter, uint64_t units)
 {
-    if (__builtin_expect(s->shared, 0))
+    if (rn_unlikely(s->shared))
         __atomic_fetch_add(counter, units, __ATOMIC_RELAXED);
     else
         __atomic_store_n(counter, __atomic_load_n(counter, __ATOMIC_RELAXED) + units,
@@ -91,21 +97,61 @@ static inline void rn_stats_add(const struct rn_stripe *s, uint64_t *counter)
     rn_stats_add_units(s, counter, 1);
 }
 
-/* An admission where there are no rules at all. */
-static inline void rn_stats_unmatched(struct rn_stripe *s)
+/* How a decision ended, for a limit or rule or as a whole: bits. */
+enum rn_result {
+    RN_RESULT_ALLOWED = 1,
+    RN_RESULT_REFUSED = 2,
+    RN_RESULT_FAILED = 4,
+    /* Of an admission: */
+    RN_RESULT_SHADOWED = 8, /* would have been refused, but for shadow mode */
+    RN_RESULT_DELAYED = 16,
+    RN_RESULT_SHADOW_DELAYED = 32, /* would have been delayed, but for shadow mode */
+    RN_RESULT_SOFT = 64,           /* above the limit as written */
+    RN_RESULT_NEAR = 128,          /* less than a fifth of the limit is left */
+    RN_RESULT_UNMATCHED = 256,     /* no rule, list or ban decided */
+};
+#define RN_RESULT_REMARKS                                                                          \
+    (RN_RESULT_SHADOWED | RN_RESULT_DELAYED | RN_RESULT_SHADOW_DELAYED | RN_RESULT_SOFT |          \
+     RN_RESULT_NEAR)
+
+void rn_stats_count_remarks(const struct rn_stripe *s, struct rn_counts *counts, unsigned result);
+
+/* Counts one decision in one row, or in the total. Whatever the way in, this counts it. */
+static inline void rn_stats_count(const struct rn_stripe *s, struct rn_counts *counts,
+                                  unsigned result, uint64_t units)
 {
-    rn_stats_add(s, &s->total.allowed);
-    rn_stats_add(s, &s->unmatched);
+    if (result & RN_RESULT_ALLOWED) {
+        rn_stats_add(s, &counts->allowed);
+        if (units != 0)
+            rn_stats_add_units(s, &counts->hits_allowed, units);
+    } else if (result & RN_RESULT_REFUSED) {
+        rn_stats_add(s, &counts->refused);
+        if (units != 0)
+            rn_stats_add_units(s, &counts->hits_refused, units);
+    } else {
+        rn_stats_add(s, &counts->errors);
+    }
+    if (rn_unlikely(result & RN_RESULT_REMARKS))
+        rn_stats_count_remarks(s, counts, result);
 }
 
-/* The common case: both counters behind one question. */
+/* Counts a whole decision. */
+static inline void rn_stats_count_total(struct rn_stripe *s, unsigned result)
+{
+    rn_stats_count(s, &s->total, result, 0);
+    if (rn_unlikely(result & RN_RESULT_UNMATCHED))
+        rn_stats_add(s, &s->rowless.unmatched);
+}
+
+/* rn_stats_count of an admission in a row and in the total, which asks once whether the stripe is
+ * shared. */
 static inline void rn_stats_admit(struct rn_stripe *s, uint32_t index)
 {
     struct rn_counts *row = rn_stats_row(s, index);
 
-    if (__builtin_expect(s->shared, 0)) {
-        __atomic_fetch_add(&s->total.allowed, 1, __ATOMIC_RELAXED);
-        __atomic_fetch_add(&row->allowed, 1, __ATOMIC_RELAXED);
+    if (rn_unlikely(s->shared)) {
+        rn_stats_count(s, row, RN_RESULT_ALLOWED, 0);
+        rn_stats_count_total(s, RN_RESULT_ALLOWED);
         return;
     }
     __atomic_store_n(&s->total.allowed, __atomic_load_n(&s->total.allowed, __ATOMIC_RELAXED) + 1,

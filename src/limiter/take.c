@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Charging one limit: the path that everything else was kept out of.
+ * Charging one limit: the hottest path.
  *
- * The key's memory is fetched while the clock is read, and no branch before
- * the store is taken in the common case: a limit given at open, without
- * variants of another shape.
+ * The key's memory is fetched while the clock is read, and no branch before the store is taken in
+ * the common case: a limit given at open, without variants of another shape.
  */
 #include "limiter/decide/transaction.h"
 #include "limiter/decide/workspace.h"
@@ -87,45 +86,27 @@ struct chunk {
     struct rn_compiled own[CHUNK];
 };
 
-/* Who passes equal limits passes one pointer: a limit is compiled once for all
- * charges in a row that have it. `last` is that of the charge before, or NULL. */
-static inline const struct rn_compiled *find_next(const struct ration *r,
-                                                  const struct ration_charge *c,
-                                                  const struct rn_compiled *last,
-                                                  struct rn_compiled *own)
-{
-    if (last && c->ad_hoc && c->ad_hoc == (c - 1)->ad_hoc)
-        return last;
-    return rn_limiter_find(r, c, own);
-}
-
-/* Hashes and fetches what can be charged together; decides the others. */
-static inline void gather(struct ration *r, struct chunk *k, struct ration_charge *c, size_t n,
-                          int64_t now_ns)
+/* Hashes and fetches what can be charged together, then charges it; decides the others by
+ * themselves. Callers pass equal limits by one pointer: a limit is compiled once for all charges in
+ * a row that have it. */
+static void take_chunk(struct ration *r, struct ration_charge *c, size_t n, int64_t now_ns)
 {
     const struct rn_compiled *l = NULL;
+    struct chunk k;
 
+    k.n = 0;
     for (size_t i = 0; i < n; i++) {
-        l = find_next(r, &c[i], l, &k->own[i]);
+        if (!l || !c[i].ad_hoc || c[i].ad_hoc != c[i - 1].ad_hoc)
+            l = rn_limiter_find(r, &c[i], &k.own[i]);
         if (rn_unlikely(!l || !l->lean)) {
             take_other(r, &c[i], now_ns);
             continue;
         }
-        struct rn_charge *charge = &k->charges[k->n];
-
-        ask_take(charge, l, &c[i]);
-        rn_table_prefetch(r->table, charge->key);
-        k->from[k->n] = &c[i];
-        k->limits[k->n++] = l;
+        ask_take(&k.charges[k.n], l, &c[i]);
+        rn_table_prefetch(r->table, k.charges[k.n].key);
+        k.from[k.n] = &c[i];
+        k.limits[k.n++] = l;
     }
-}
-
-static void take_chunk(struct ration *r, struct ration_charge *c, size_t n, int64_t now_ns)
-{
-    struct chunk k;
-
-    k.n = 0;
-    gather(r, &k, c, n, now_ns);
     if (k.n == 0)
         return;
     now_ns = rn_limiter_now(r, now_ns);

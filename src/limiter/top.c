@@ -61,18 +61,7 @@ static uint64_t weight_of(struct rn_stripe *s, int64_t now_ns)
     return seen % interval == 0 ? interval : 0;
 }
 
-static void set_name(struct ration_top *entry, struct rn_slice rule, const struct ration_charge *c)
-{
-    size_t most = sizeof entry->name - 1;
-
-    entry->name_len = c->key ? (uint32_t)(c->key_len < most ? c->key_len : most) : 0;
-    if (entry->name_len != 0)
-        memcpy(entry->name, c->key, entry->name_len);
-    entry->name[entry->name_len] = '\0';
-    rn_slice_copy(entry->rule, sizeof entry->rule, rule);
-}
-
-/* The entry of this hash, or the one it is to take over. */
+/* The entry of this hash, or the entry that it takes over. */
 static size_t find(const struct rn_top *top, uint64_t hash)
 {
     size_t least = 0;
@@ -100,8 +89,15 @@ void rn_top_note(struct rn_top *top, struct rn_stripe *stripe, uint32_t limit, s
 
     if (i == top->count)
         top->count++;
-    if (top->hashes[i] != c->hash || entry->name_len == 0)
-        set_name(entry, rule, c);
+    if (top->hashes[i] != c->hash || entry->name_len == 0) {
+        size_t most = sizeof entry->name - 1, len = c->key_len < most ? c->key_len : most;
+
+        entry->name_len = c->key ? (uint32_t)len : 0;
+        if (entry->name_len != 0)
+            memcpy(entry->name, c->key, entry->name_len);
+        entry->name[entry->name_len] = '\0';
+        rn_slice_copy(entry->rule, sizeof entry->rule, rule);
+    }
     top->hashes[i] = c->hash;
     entry->limit = limit;
     entry->refused += weight;

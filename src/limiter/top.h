@@ -4,9 +4,9 @@
  * A key that is not among the entries takes over the smallest one together
  * with its count, so that counts err upwards and a frequent key stays.
  *
- * Refusals must stay cheap and scale, so nobody waits for the sketch: who finds
- * it locked goes on without, and a thread that has refused n times in a time
- * slice of about a second records one in n / RN_TOP_EXACT, with that weight.
+ * Refusals must stay cheap and scale, so no thread waits for the sketch: a thread that finds it
+ * locked goes on without. After n refusals in a time slice of about a second, a thread records one
+ * in n / RN_TOP_EXACT, with that weight.
  */
 #ifndef RN_LIMITER_TOP_H
 #define RN_LIMITER_TOP_H
@@ -22,8 +22,8 @@ struct rn_top;
 struct rn_top *rn_top_new(void);
 void rn_top_free(struct rn_top *top);
 
-/* Notes a refusal of the charge, of which hash, time and key are read, by a limit
- * of `rule` or, if that is empty, by `limit`. The key is kept if it is given. */
+/* Records a refusal of the charge by a limit of `rule` or, if that is empty, by `limit`. Reads
+ * hash, time and key of the charge; the key may be NULL. */
 void rn_top_note(struct rn_top *top, struct rn_stripe *stripe, uint32_t limit, struct rn_slice rule,
                  const struct ration_charge *c);
 

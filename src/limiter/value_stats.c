@@ -23,7 +23,7 @@ struct row {
 
 struct rn_value_stats {
     unsigned references;
-    pthread_mutex_t lock; /* of who adds a row */
+    pthread_mutex_t lock; /* for adding a row */
     uint32_t count;
     struct row *slots[SLOTS];
     struct rn_value_totals other;
@@ -74,29 +74,25 @@ static void append(struct text *to, struct rn_slice from)
     to->len += len;
 }
 
-/* A value as names of rules have them (rules/printable.h): cut between characters. */
-static void append_value(struct text *to, struct rn_slice value)
-{
-    for (size_t i = 0; i < value.len; i++) {
-        char byte[RN_PRINTABLE_MAX];
-        size_t len = rn_printable_write(byte, (struct rn_slice){value.data + i, 1});
-
-        if (len > sizeof to->bytes - to->len)
-            return;
-        append(to, (struct rn_slice){byte, len});
-    }
-}
-
+/* Values are written as in names of rules (rules/printable.h), and cut between characters. */
 static void write_text(struct text *to, const struct rn_rule_values *values,
                        const struct rn_slice *key)
 {
     to->len = 0;
     append(to, values->names[0]);
     for (uint32_t i = 0; i < values->count; i++) {
+        struct rn_slice value = key[2 * (size_t)i + 1];
+
         append(to, RN_SLICE("."));
         append(to, values->names[i + 1]);
-        if (values->from_request >> i & 1)
-            append_value(to, key[2 * (size_t)i + 1]);
+        for (size_t k = 0; values->from_request >> i & 1 && k < value.len; k++) {
+            char byte[RN_PRINTABLE_MAX];
+            size_t len = rn_printable_write(byte, (struct rn_slice){value.data + k, 1});
+
+            if (len > sizeof to->bytes - to->len)
+                break;
+            append(to, (struct rn_slice){byte, len});
+        }
     }
 }
 
@@ -136,14 +132,9 @@ static struct row *add_row(struct rn_value_stats *v, const struct rn_hash_key *s
     return row;
 }
 
-static void add(uint64_t *counter, uint64_t more)
-{
-    if (more != 0)
-        __atomic_fetch_add(counter, more, __ATOMIC_RELAXED);
-}
-
 void rn_value_stats_add(const struct rn_book *book, const struct rn_rule *rule,
-                        const struct rn_slice *key, const struct rn_value_totals *more)
+                        const struct rn_slice *key, bool allowed, uint64_t decisions,
+                        uint64_t units)
 {
     struct rn_value_stats *v = book->values[rule->index];
     struct text text;
@@ -155,13 +146,12 @@ void rn_value_stats_add(const struct rn_book *book, const struct rn_rule *rule,
         row = add_row(v, book->secret, &text);
     struct rn_value_totals *totals = row ? &row->totals : &v->other;
 
-    add(&totals->allowed, more->allowed);
-    add(&totals->refused, more->refused);
-    add(&totals->hits_allowed, more->hits_allowed);
-    add(&totals->hits_refused, more->hits_refused);
+    __atomic_fetch_add(allowed ? &totals->allowed : &totals->refused, decisions, __ATOMIC_RELAXED);
+    __atomic_fetch_add(allowed ? &totals->hits_allowed : &totals->hits_refused, units,
+                       __ATOMIC_RELAXED);
 }
 
-/* --- telling -------------------------------------------------------------------------- */
+/* --- reading -------------------------------------------------------------------------- */
 
 static struct rn_value_totals read_totals(const struct rn_value_totals *from)
 {

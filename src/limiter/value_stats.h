@@ -29,10 +29,11 @@ struct rn_value_stats *rn_value_stats_new(void);
 struct rn_value_stats *rn_value_stats_ref(struct rn_value_stats *v);
 void rn_value_stats_unref(struct rn_value_stats *v);
 
-/* Adds `more` to the row of the key, whose parts are names and values in turn. The rule tells
- * values apart (rule->values). Any thread; takes a lock only for a row that is new. */
+/* Counts in the row of the key, whose parts are names and values in turn. The rule has values
+ * (rule->values). Any thread; takes a lock only to add a row. */
 void rn_value_stats_add(const struct rn_book *book, const struct rn_rule *rule,
-                        const struct rn_slice *key, const struct rn_value_totals *more);
+                        const struct rn_slice *key, bool allowed, uint64_t decisions,
+                        uint64_t units);
 
 /* Calls `see` for each row of each rule in force; a reload waits meanwhile. */
 void rn_value_stats_each(struct ration *r,

@@ -4,7 +4,7 @@
  * their lease as long as the request lasts and releases them at the end. Places of a killed
  * worker come free when the lease ends.
  */
-#include "limiter/tickets/lease.h"
+#include "limiter/limiter.h"
 #include "nginx/module.h"
 
 #define RENEW_MIN_MS 100

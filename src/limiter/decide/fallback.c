@@ -6,8 +6,6 @@
 #include "base/clock.h"
 #include "limiter/decide/gather.h"
 
-__extension__ typedef unsigned __int128 u128;
-
 #define RETRY_NS RN_SECOND_NS
 
 static _Thread_local struct rn_store *shared;
@@ -17,68 +15,41 @@ void rn_fallback_use(struct rn_store *store)
     shared = store;
 }
 
-/* --- asking ----------------------------------------------------------------------------- */
-
-static void ask(struct rn_charge *batch, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        batch[i].late = 0;
-    for (size_t i = 0; i < n && !shared; i++)
-        batch[i].error = RATION_ESTORE;
-    if (shared)
-        rn_store_apply(shared, batch, n);
-}
-
-/* --- without an answer -------------------------------------------------------------------- */
-
 static void count(_Atomic uint64_t *counter)
 {
     atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
 }
 
-/* One unit of this node's share is as many of the whole as there are shares. */
-struct share {
-    uint64_t units, of;
-};
-
-static struct share share_of(const struct rn_fallback *p, const struct rn_limit *limit)
+/* Of `whole` units, the part that is this node's: `share` of `cap`. */
+static uint64_t to_share(uint64_t whole, uint64_t share, uint64_t cap)
 {
-    unsigned nodes = atomic_load_explicit(&p->nodes, memory_order_relaxed);
-    uint64_t units = limit->cap / (nodes > 1 ? nodes : 1);
-
-    return (struct share){units > 0 ? units : limit->cap > 0, limit->cap};
+    return cap > 0 ? (uint64_t)((u128)whole * share / cap) : whole;
 }
 
-static uint64_t to_whole(struct share share, uint64_t cost)
+/* Decides in this node's table, under another key than the shared store has. One unit of this
+ * node's share counts as many units of the whole as there are shares. */
+static void decide_here(struct rn_fallback *f, struct rn_charge *charge)
 {
-    u128 whole = share.units > 0 ? ((u128)cost * share.of + share.units - 1) / share.units : cost;
-
-    return whole < UINT64_MAX ? (uint64_t)whole : UINT64_MAX;
-}
-
-static uint64_t to_share(struct share share, uint64_t remaining)
-{
-    return share.of > 0 ? (uint64_t)((u128)remaining * share.units / share.of) : remaining;
-}
-
-static void decide_here(struct rn_fallback *p, struct rn_charge *charge)
-{
-    struct share share = share_of(p, charge->limit);
+    unsigned nodes = atomic_load_explicit(&f->nodes, memory_order_relaxed);
+    uint64_t cap = charge->limit->cap, share = cap / (nodes > 1 ? nodes : 1);
     uint64_t key = charge->key, cost = charge->ask.cost;
 
-    charge->key = rn_siphash(&p->secret, &key, sizeof key);
-    charge->ask.cost = to_whole(share, cost);
-    rn_store_apply(rn_table_store(p->table), charge, 1);
+    share = share > 0 ? share : cap > 0;
+    u128 whole = share > 0 ? ((u128)cost * cap + share - 1) / share : cost;
+
+    charge->key = rn_siphash(&f->secret, &key, sizeof key);
+    charge->ask.cost = whole < UINT64_MAX ? (uint64_t)whole : UINT64_MAX;
+    rn_store_apply(rn_table_store(f->table), charge, 1);
     charge->key = key;
     charge->ask.cost = cost;
-    charge->answer.remaining = to_share(share, charge->answer.remaining);
+    charge->answer.remaining = to_share(charge->answer.remaining, share, cap);
     if (charge->ask.op == RN_DRAIN)
-        charge->answer.drained = to_share(share, charge->answer.drained);
+        charge->answer.drained = to_share(charge->answer.drained, share, cap);
     charge->answer.mark = RN_FALLBACK_MARK;
-    count(&p->counts.local);
+    count(&f->counts.local);
 }
 
-static void answer_without(struct rn_fallback *p, struct rn_charge *charge, bool allow)
+static void answer_without(struct rn_fallback *f, struct rn_charge *charge, bool allow)
 {
     charge->error = 0;
     charge->answer = (struct rn_answer){.allowed = allow,
@@ -88,10 +59,10 @@ static void answer_without(struct rn_fallback *p, struct rn_charge *charge, bool
                                         .mark = RN_FALLBACK_MARK};
     if (charge->ask.op == RN_DEBIT)
         charge->answer.uncollected = charge->ask.cost;
-    count(allow ? &p->counts.allowed : &p->counts.refused);
+    count(allow ? &f->counts.allowed : &f->counts.refused);
 }
 
-static void do_without(struct rn_fallback *p, struct rn_charge *charge)
+static void do_without(struct rn_fallback *f, struct rn_charge *charge)
 {
     switch (charge->ask.op) {
     case RN_PEEK:
@@ -100,61 +71,61 @@ static void do_without(struct rn_fallback *p, struct rn_charge *charge)
     case RN_DRAIN:
     case RN_FORCE:
     case RN_DEBIT:
-        if (charge->flags & (RN_CHARGE_ELSE_ALLOW | RN_CHARGE_ELSE_REFUSE))
-            answer_without(p, charge, charge->flags & RN_CHARGE_ELSE_ALLOW);
-        else
-            decide_here(p, charge);
-        if (charge->late == 0)
-            break;
-        if (charge->error == 0 && charge->answer.allowed)
-            charge->answer.mark = RN_FALLBACK_MARK + (int64_t)charge->late;
-        else
-            rn_store_disown(shared, charge, charge->late);
         break;
     case RN_GIVE_BACK:
-    case RN_RELEASE:
     case RN_RENEW:
-    case RN_CREDIT:
+    case RN_RELEASE:
     case RN_RESET:
-        count(&p->counts.lost);
+    case RN_CREDIT:
+        count(&f->counts.lost);
+        return;
     }
+    if (charge->flags & (RN_CHARGE_ELSE_ALLOW | RN_CHARGE_ELSE_REFUSE))
+        answer_without(f, charge, charge->flags & RN_CHARGE_ELSE_ALLOW);
+    else
+        decide_here(f, charge);
+    if (charge->late == 0)
+        return;
+    if (charge->error == 0 && charge->answer.allowed)
+        charge->answer.mark = RN_FALLBACK_MARK + (int64_t)charge->late;
+    else
+        rn_store_disown(shared, charge, charge->late);
 }
 
-/* --- the contract ------------------------------------------------------------------------- */
-
-/* What was decided here was never charged to the shared store: there is nothing to give back,
- * unless the charge arrived there late. */
-static bool gives_back_here(struct rn_charge *charge)
+static void apply_run(struct rn_fallback *f, struct rn_charge *batch, size_t n)
 {
-    if (charge->ask.op != RN_GIVE_BACK || !rn_fallback_has_decided(charge->ask.mark))
-        return false;
-    if (shared)
-        rn_store_disown(shared, charge, (uint64_t)(charge->ask.mark - RN_FALLBACK_MARK));
-    charge->error = 0;
-    charge->answer = (struct rn_answer){0};
-    return true;
-}
-
-static void apply_run(struct rn_fallback *p, struct rn_charge *batch, size_t n)
-{
-    if (n != 0)
-        ask(batch, n);
+    for (size_t i = 0; i < n; i++) {
+        batch[i].late = 0;
+        if (!shared)
+            batch[i].error = RATION_ESTORE;
+    }
+    if (shared && n != 0)
+        rn_store_apply(shared, batch, n);
     for (size_t i = 0; i < n; i++)
         if (batch[i].error == RATION_ESTORE)
-            do_without(p, &batch[i]);
+            do_without(f, &batch[i]);
 }
 
+/* The shared store was never charged what was decided here: there is nothing to give back to it,
+ * unless the charge arrived there late. */
 static void apply(struct rn_store *store, struct rn_charge *batch, size_t n)
 {
-    struct rn_fallback *p = (struct rn_fallback *)(void *)store;
+    struct rn_fallback *f = (struct rn_fallback *)(void *)store;
     size_t begin = 0;
 
-    for (size_t i = 0; i < n; i++)
-        if (gives_back_here(&batch[i])) {
-            apply_run(p, batch + begin, i - begin);
-            begin = i + 1;
-        }
-    apply_run(p, batch + begin, n - begin);
+    for (size_t i = 0; i < n; i++) {
+        struct rn_charge *charge = &batch[i];
+
+        if (charge->ask.op != RN_GIVE_BACK || !rn_fallback_has_decided(charge->ask.mark))
+            continue;
+        if (shared)
+            rn_store_disown(shared, charge, (uint64_t)(charge->ask.mark - RN_FALLBACK_MARK));
+        charge->error = 0;
+        charge->answer = (struct rn_answer){0};
+        apply_run(f, batch + begin, i - begin);
+        begin = i + 1;
+    }
+    apply_run(f, batch + begin, n - begin);
 }
 
 static const struct rn_store_ops fallback_ops = {.apply = apply};
@@ -166,8 +137,6 @@ void rn_fallback_init(struct rn_fallback *fallback, struct rn_table *table, rn_l
                                      .secret = *rn_table_secret(table),
                                      .judge = judge};
 }
-
-/* --- rules --------------------------------------------------------------------------------- */
 
 unsigned rn_fallback_flags(const struct rn_rule *rule)
 {

@@ -4,8 +4,8 @@
 #include "limiter/decide/gather.h"
 #include "limiter/limiter.h"
 
-/* What transaction.c calls needs, and what outcome.c would have to say besides; of the rule alone,
- * so that it is asked once. */
+/* Whether the limit has none of the needs that transaction.h lists, and the outcome nothing that
+ * rn_outcome_admit leaves out. This depends on the rule alone and is found out once. */
 bool rn_fast_path_fits(const struct rn_book *book, const struct rn_rule *rule,
                        const struct rn_rule_limit *limit)
 {
@@ -27,33 +27,13 @@ static RN_ASIDE uint64_t hash_parts(const struct rn_match *match, const struct r
     return rn_gather_hash(&applied, l);
 }
 
-static uint64_t hash_key(const struct rn_match *match, const struct rn_compiled *l)
-{
-    if (rn_likely(match->rule->key_count == 1 && !match->key_names[0].data))
-        return rn_siphash(&l->seed, match->key[0].data, match->key[0].len);
-    return hash_parts(match, l);
-}
-
-static void count(const struct ration *r, const struct rn_book *book, const struct rn_match *match,
-                  bool near)
-{
-    struct rn_stripe *s = rn_stats_stripe(&r->stats);
-    struct rn_counts *row = rn_stats_row(rn_stats_stripe(&book->stats), match->rule->index);
-
-    rn_stats_add(s, &row->allowed);
-    rn_stats_add_units(s, &row->hits_allowed, match->cost);
-    rn_stats_add(s, &s->total.allowed);
-    if (rn_unlikely(near)) {
-        rn_stats_add(s, &row->near);
-        rn_stats_add(s, &s->total.near);
-    }
-}
-
 RN_HOT bool rn_fast_path_admit(struct ration *r, const struct rn_book *book,
                                const struct rn_match *match, const struct rn_compiled *l,
                                int64_t now_ns, struct ration_outcome *out)
 {
-    uint64_t hash = hash_key(match, l);
+    uint64_t hash = rn_likely(match->rule->key_count == 1 && !match->key_names[0].data)
+                        ? rn_siphash(&l->seed, match->key[0].data, match->key[0].len)
+                        : hash_parts(match, l);
     struct rn_charge charge; /* as much of it as a take reads */
 
     charge.key = hash ^ l->salt;
@@ -69,6 +49,12 @@ RN_HOT bool rn_fast_path_admit(struct ration *r, const struct rn_book *book,
     if (rn_unlikely(charge.error != 0 || !charge.answer.allowed))
         return false;
     rn_outcome_admit(out, match->rule, l, &charge);
-    count(r, book, match, rn_gather_is_near(&out->decision.verdict));
+    struct rn_stripe *s = rn_stats_stripe(&r->stats), *rows = rn_stats_stripe(&book->stats);
+    unsigned result = RN_RESULT_ALLOWED;
+
+    if (rn_unlikely(rn_gather_is_near(&out->decision.verdict)))
+        result |= RN_RESULT_NEAR;
+    rn_stats_count(s, rn_stats_row(rows, match->rule->index), result, match->cost);
+    rn_stats_count_total(s, result);
     return true;
 }

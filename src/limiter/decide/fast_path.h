@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The short way to an admission, which most requests take: one rule applies, by one limit,
- * and there is room. No other limit has to agree, so nothing is gathered, looked at before
- * or undone. All else, refusals as well, is left to the long way (gather.h), which comes to
- * the same outcome where both can be taken.
+ * The fast path of most admissions: one rule applies, with one limit that has room. No other limit
+ * must agree, so nothing is gathered, looked at before or undone. Everything else, refusals too,
+ * goes through gather.h, which gives the same outcome where both can be used.
  */
 #ifndef RN_LIMITER_DECIDE_FAST_PATH_H
 #define RN_LIMITER_DECIDE_FAST_PATH_H
@@ -13,13 +12,13 @@
 #include "limiter/rulebook/book.h"
 #include "rules/match/match.h"
 
-/* For rn_compiled.fast_path: whether the limit, which is the rule's and linked, can be charged
- * this way, for whoever the rule applies to. */
+/* For rn_compiled.fast_path: whether the limit of the rule can be charged this way, for every
+ * request. The limit is linked. */
 bool rn_fast_path_fits(const struct rn_book *book, const struct rn_rule *rule,
                        const struct rn_rule_limit *limit);
 
-/* The limit to try this way; NULL: there is none. Overrides and bans (a client index), modes and
- * terms of the request are for the caller to know. */
+/* The limit to try this way; NULL: there is none. The caller has ruled out overrides, bans, shadow
+ * mode and terms of the request. */
 static inline const struct rn_compiled *rn_fast_path_find(const struct rn_book *book,
                                                           const struct rn_matches *matches)
 {

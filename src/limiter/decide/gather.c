@@ -11,9 +11,7 @@
 #include "limiter/state.h"
 #include "limiter/value_stats.h"
 
-#define RETRY_RULE_NS INT64_C(1000000000) /* by then things may have changed */
-
-__extension__ typedef unsigned __int128 u128;
+#define RETRY_RULE_NS INT64_C(1000000000) /* the server may answer again by then */
 
 RN_HOT void rn_gather_init(struct rn_gathered *g, struct ration *r, const struct rn_book *book,
                            int64_t now_ns)
@@ -30,9 +28,9 @@ RN_HOT void rn_gather_init(struct rn_gathered *g, struct ration *r, const struct
     g->tx.uncounted = true;
 }
 
-/* Under a key of `api_key or ip`, whoever sends an address for its API key must
- * not be taken for the client that has it: the attribute is part of the key. */
-static uint64_t hash_parts(const struct rn_applied *a, const struct rn_compiled *l)
+/* Under a key of `api_key or ip`, a client that sends an address as its API key must not share the
+ * state of the client with that address: the name of the attribute is part of the key. */
+static RN_ASIDE uint64_t hash_parts(const struct rn_applied *a, const struct rn_compiled *l)
 {
     struct ration_part parts[RN_ENVOY_PARTS_MAX + RN_KEY_PARTS_MAX];
     size_t count = 0;
@@ -52,23 +50,12 @@ RN_HOT uint64_t rn_gather_hash(const struct rn_applied *a, const struct rn_compi
     return hash_parts(a, l);
 }
 
-/* What the request must leave: its share of the limit as written, and all above. */
+/* The units that the request must leave: its share of the limit as written, and all above. */
 static RN_ASIDE uint64_t keep_units(const struct rn_applied *a, const struct rn_rule_limit *limit)
 {
     u128 written = limit->limit.cap - limit->soft_units;
 
     return (uint64_t)((written * a->keep_percent + 99) / 100) + limit->soft_units;
-}
-
-/* Of the rule and the caller, the less patient one's; a caller minds queues only. */
-static int64_t max_wait(const struct rn_gathered *g, const struct rn_rule *rule,
-                        const struct rn_compiled *l)
-{
-    int64_t most_ns = rule->max_wait_ns;
-
-    if (rn_likely(g->max_wait_ns <= 0) || l->limit.algorithm != RATION_LEAKY_BUCKET)
-        return most_ns;
-    return most_ns == 0 || g->max_wait_ns < most_ns ? g->max_wait_ns : most_ns;
 }
 
 static RN_ASIDE void add_places(struct rn_gathered *g, struct rn_transaction_item *item)
@@ -98,7 +85,10 @@ static void add_limit(struct rn_gathered *g, const struct rn_applied *a,
     if (rn_unlikely(a->keep_percent != 0))
         item->keep = keep_units(a, limit);
     item->soft = limit->soft_units;
-    item->max_wait_ns = max_wait(g, a->rule, l);
+    item->max_wait_ns = a->rule->max_wait_ns;
+    if (rn_unlikely(g->max_wait_ns > 0) && l->limit.algorithm == RATION_LEAKY_BUCKET &&
+        (item->max_wait_ns == 0 || g->max_wait_ns < item->max_wait_ns))
+        item->max_wait_ns = g->max_wait_ns; /* the caller's wait concerns queues only */
     item->shift_ns = rn_gather_shift_ns(a->rule, hash);
     if (rn_unlikely(l->limit.algorithm == RATION_CONCURRENCY))
         add_places(g, item);
@@ -119,17 +109,6 @@ static void replace_limits(const struct rn_gathered *g, const struct rn_client_i
     a->instead = &o->plan->compiled;
 }
 
-/* Whose seed the key is hashed with; NULL: there is nothing to hash it for. */
-static const struct rn_compiled *seed_of(const struct rn_gathered *g, const struct rn_applied *a,
-                                         const struct rn_override_rule *of)
-{
-    if (rn_unlikely(of != NULL))
-        return &of->base;
-    if (rn_unlikely(a->instead != NULL))
-        return a->instead;
-    return rn_likely(a->limit_count != 0) ? &g->book->limits[a->limits[0]->id] : NULL;
-}
-
 RN_HOT void rn_gather_add(struct rn_gathered *g)
 {
     struct rn_applied *a = rn_gather_next(g);
@@ -137,7 +116,14 @@ RN_HOT void rn_gather_add(struct rn_gathered *g)
     const struct rn_override_rule *of = rn_unlikely(index != NULL) && a->rule->index != RN_AD_HOC
                                             ? rn_override_rule(index, a->rule)
                                             : NULL;
-    const struct rn_compiled *seed = seed_of(g, a, of);
+    const struct rn_compiled *seed = NULL; /* NULL: no limit needs the hash of the key */
+
+    if (rn_unlikely(of != NULL))
+        seed = &of->base;
+    else if (rn_unlikely(a->instead != NULL))
+        seed = a->instead;
+    else if (rn_likely(a->limit_count != 0))
+        seed = &g->book->limits[a->limits[0]->id];
     uint64_t hash = seed ? rn_gather_hash(a, seed) : 0;
 
     if (rn_unlikely(of != NULL))
@@ -181,7 +167,7 @@ static RN_ASIDE void note_refusal(struct rn_gathered *g, struct rn_stripe *s, ui
 
         if (g->rule_of[i] != rule || item->shadow || g->charges[i].verdict.allowed)
             continue;
-        struct ration_charge c; /* what rn_top_note reads of it */
+        struct ration_charge c; /* only the fields that rn_top_note reads */
 
         c.hash = item->key ^ item->limit->salt; /* one entry for all limits of the rule */
         c.at_ns = g->tx.now_ns;
@@ -192,67 +178,48 @@ static RN_ASIDE void note_refusal(struct rn_gathered *g, struct rn_stripe *s, ui
     }
 }
 
-/* What is worth a second look among the admissions. */
-static RN_ASIDE void count_remarks(const struct rn_stripe *s, struct rn_counts *row,
-                                   unsigned results)
-{
-    if (results & (RN_RESULT_REFUSED | RN_RESULT_SHADOWED))
-        rn_stats_add(s, &row->shadowed);
-    if (results & RN_RESULT_DELAYED)
-        rn_stats_add(s, &row->delayed);
-    if (results & RN_RESULT_SHADOW_DELAYED)
-        rn_stats_add(s, &row->shadow_delayed);
-    if (results & RN_RESULT_SOFT)
-        rn_stats_add(s, &row->soft);
-    if (results & RN_RESULT_NEAR)
-        rn_stats_add(s, &row->near);
-}
-
-/* A thread has the same number, and shares it with the same others, in both
- * stripes: `s` answers for `rows`. */
+/* A thread has the same number, and shares it with the same others, in both stripes: so `s` tells
+ * whether `rows` is shared. */
 RN_HOT static void count(struct rn_gathered *g, const struct ration_outcome *out)
 {
     struct rn_stripe *s = rn_stats_stripe(&g->r->stats), *rows = rn_stats_stripe(&g->book->stats);
-    unsigned all = out->shadow_refused ? RN_RESULT_SHADOWED : 0;
+    bool allowed = out->decision.allowed;
+    unsigned total = (allowed ? RN_RESULT_ALLOWED : RN_RESULT_REFUSED) |
+                     (out->shadow_refused ? RN_RESULT_SHADOWED : 0) |
+                     (out->kind == RATION_BY_NO_RULE ? RN_RESULT_UNMATCHED : 0);
     uint32_t refunds = 0;
 
     for (uint32_t i = 0; i < g->rule_count; i++) {
-        struct rn_counts *row = rn_stats_row(rows, g->rules[i].rule->index);
-        unsigned results = g->results[i];
+        const struct rn_rule *rule = g->rules[i].rule;
+        unsigned result = g->results[i];
 
         if (rn_unlikely(g->rules[i].refund)) {
             refunds++;
             continue;
         }
-        uint64_t units = g->rules[i].rule->by_outcome ? 0 : g->rules[i].cost;
+        if (!allowed && !(result & RN_RESULT_REFUSED))
+            continue;
+        uint64_t units = rule->by_outcome ? 0 : g->rules[i].cost;
 
-        if (out->decision.allowed) {
-            rn_stats_add(s, &row->allowed);
-            rn_stats_add_units(s, &row->hits_allowed, units);
-            if (rn_unlikely(g->rules[i].rule->values != NULL))
-                rn_value_stats_add(g->book, g->rules[i].rule, g->rules[i].key,
-                                   &(struct rn_value_totals){.allowed = 1, .hits_allowed = units});
-            if (rn_unlikely(results != 0))
-                count_remarks(s, row, results);
-            all |= results &
-                   (RN_RESULT_DELAYED | RN_RESULT_SHADOW_DELAYED | RN_RESULT_SOFT | RN_RESULT_NEAR);
-        } else if (results & RN_RESULT_REFUSED) {
-            rn_stats_add(s, &row->refused);
-            rn_stats_add_units(s, &row->hits_refused, units);
-            if (rn_unlikely(g->rules[i].rule->values != NULL))
-                rn_value_stats_add(g->book, g->rules[i].rule, g->rules[i].key,
-                                   &(struct rn_value_totals){.refused = 1, .hits_refused = units});
+        if (!allowed)
+            result = RN_RESULT_REFUSED;
+        else if (result & RN_RESULT_REFUSED) /* the whole service is in shadow mode */
+            result =
+                (result & ~(unsigned)RN_RESULT_REFUSED) | RN_RESULT_SHADOWED | RN_RESULT_ALLOWED;
+        else
+            result |= RN_RESULT_ALLOWED;
+        total |= result & ~(unsigned)RN_RESULT_SHADOWED;
+        rn_stats_count(s, rn_stats_row(rows, rule->index), result, units);
+        if (rn_unlikely(rule->values != NULL))
+            rn_value_stats_add(g->book, rule, g->rules[i].key, allowed, 1, units);
+        if (!allowed)
             note_refusal(g, s, i);
-        }
     }
-    if (rn_unlikely(refunds != 0) && refunds == g->rule_count)
-        return; /* nobody asked for anything */
-    rn_stats_add(s, out->decision.allowed ? &s->total.allowed : &s->total.refused);
-    if (rn_unlikely(out->kind == RATION_BY_NO_RULE))
-        rn_stats_add(s, &s->unmatched);
-    if (rn_unlikely(all != 0))
-        count_remarks(s, &s->total, all);
+    if (rn_likely(refunds == 0 || refunds < g->rule_count)) /* refunds alone ask for nothing */
+        rn_stats_count_total(s, total);
 }
+
+/* --- deciding --------------------------------------------------------------------- */
 
 static void count_failure(const struct rn_gathered *g)
 {
@@ -260,25 +227,18 @@ static void count_failure(const struct rn_gathered *g)
 
     for (size_t i = 0; i < g->tx.n; i++)
         if (g->charges[i].error != 0)
-            rn_stats_add(s, &rn_stats_row(rows, g->rules[g->rule_of[i]].rule->index)->errors);
-    rn_stats_add(s, &s->total.errors);
-}
-
-/* --- deciding --------------------------------------------------------------------- */
-
-/* Why these limits cannot be drained; 0: they can. */
-static int drain_fault(const struct rn_gathered *g)
-{
-    if (g->tx.n > 1)
-        return RATION_ESEVERAL;
-    return g->lease_count != 0 ? RATION_EPLACES : 0;
+            rn_stats_count(s, rn_stats_row(rows, g->rules[g->rule_of[i]].rule->index),
+                           RN_RESULT_FAILED, 0);
+    rn_stats_count_total(s, RN_RESULT_FAILED);
 }
 
 RN_HOT int rn_gather_run(struct rn_gathered *g, bool look_only, struct ration_outcome *out)
 {
     g->tx.look_only = look_only;
-    if (rn_unlikely(g->drain) && drain_fault(g) != 0)
-        return drain_fault(g);
+    if (rn_unlikely(g->drain) && g->tx.n > 1)
+        return RATION_ESEVERAL;
+    if (rn_unlikely(g->drain) && g->lease_count != 0)
+        return RATION_EPLACES;
     if (g->error == 0)
         g->error = rn_transaction_run(&g->tx);
     if (rn_unlikely(g->drain) && g->error == 0 && g->tx.n == 1 && !look_only && !g->all_shadow)
@@ -306,11 +266,11 @@ static void refuse(const struct rn_gathered *g, int64_t retry_after_ns, struct r
     out->decision.verdict.retry_after_ns = retry_after_ns;
 }
 
-void rn_gather_by_list(struct rn_gathered *g, enum ration_outcome_kind kind, bool look_only,
+void rn_gather_by_list(struct rn_gathered *g, enum rn_match_outcome list, bool look_only,
                        struct ration_outcome *out)
 {
-    rn_outcome_init(out, kind);
-    if (kind == RATION_BY_DENY_LIST)
+    rn_outcome_init(out, list == RN_MATCH_DENIED ? RATION_BY_DENY_LIST : RATION_BY_ALLOW_LIST);
+    if (list == RN_MATCH_DENIED)
         refuse(g, RATION_NEVER, out);
     if (!look_only)
         count(g, out);
@@ -335,7 +295,14 @@ void rn_gather_by_rule(struct rn_gathered *g, const struct rn_rule *rule, bool l
     rn_outcome_init(out, RATION_BY_LIMITS);
     rn_outcome_name(out, rule);
     refuse(g, RETRY_RULE_NS, out);
-    out->decision.verdict.limit = UINT64_MAX; /* there are no numbers to tell */
+    out->decision.verdict.limit = UINT64_MAX; /* no limit was asked */
     if (!look_only)
         count(g, out);
+}
+
+void rn_gather_without_rules(struct rn_stripe *s, bool look_only, struct ration_outcome *out)
+{
+    rn_outcome_init(out, RATION_BY_NO_RULE);
+    if (!look_only)
+        rn_stats_count_total(s, RN_RESULT_ALLOWED | RN_RESULT_UNMATCHED);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One request under rules: the limits that apply are gathered, charged together
- * (transaction.h), and what comes of it is told and counted.
+ * One request under rules: the limits that apply are gathered and charged together
+ * (transaction.h); then the outcome is filled and counted.
  */
 #ifndef RN_LIMITER_DECIDE_GATHER_H
 #define RN_LIMITER_DECIDE_GATHER_H
@@ -42,15 +42,19 @@ static inline struct rn_applied rn_applied_of(const struct rn_match *match)
                                .shadow = match->rule->shadow};
 }
 
-/* What a rule has said about a request. */
-enum rn_rule_result {
-    RN_RESULT_REFUSED = 1,
-    RN_RESULT_SHADOWED = 2, /* would have refused, were it not in shadow mode */
-    RN_RESULT_DELAYED = 4,
-    RN_RESULT_SOFT = 8,            /* above the limit as written */
-    RN_RESULT_NEAR = 16,           /* less than a fifth of it is left */
-    RN_RESULT_SHADOW_DELAYED = 32, /* would have delayed, were it not in shadow mode */
-};
+/* The same of a limit in Envoy's tree, which has a rule. */
+static inline struct rn_applied rn_applied_of_envoy(const struct rn_envoy_limit *limit,
+                                                    const struct rn_slice *parts,
+                                                    uint32_t part_count, uint64_t cost)
+{
+    return (struct rn_applied){.rule = limit->rule,
+                               .limits = limit->limit ? limit->rule->tiers[0].limits : NULL,
+                               .limit_count = limit->limit != NULL,
+                               .key = parts,
+                               .key_count = part_count,
+                               .cost = cost,
+                               .shadow = limit->shadow_mode || limit->rule->shadow};
+}
 
 /* Large (about 50 KB): part of a workspace (workspace.h). */
 struct rn_gathered {
@@ -63,7 +67,7 @@ struct rn_gathered {
     int64_t max_wait_ns; /* of the caller; 0: as the rules say */
     uint32_t rule_count;
     struct rn_applied rules[RN_MATCHES_MAX + 1]; /* the last one is too many */
-    uint8_t results[RN_MATCHES_MAX];             /* RN_RESULT_*, when the transaction has ended */
+    uint8_t results[RN_MATCHES_MAX];             /* RN_RESULT_*, after the transaction */
 
     /* By charge. */
     uint8_t rule_of[RATION_CHARGES_MAX];
@@ -86,8 +90,7 @@ static inline bool rn_gather_is_shadow(const struct ration *r, const struct rn_b
  * afterwards, before anything is added. */
 void rn_gather_init(struct rn_gathered *g, struct ration *r, const struct rn_book *book,
                     int64_t now_ns);
-/* Adds the rule that the caller has put there. That there are too many limits is for
- * rn_gather_run to say. */
+/* The caller fills in the next rule, then adds it. rn_gather_run reports too many limits. */
 static inline struct rn_applied *rn_gather_next(struct rn_gathered *g)
 {
     return &g->rules[g->rule_count];
@@ -96,25 +99,28 @@ void rn_gather_add(struct rn_gathered *g);
 /* Charges (or only looks), fills `out`, counts. An error leaves `out` alone. */
 int rn_gather_run(struct rn_gathered *g, bool look_only, struct ration_outcome *out);
 
-/* A refusal or an admission without limits; counted unless `look_only`. */
-void rn_gather_by_list(struct rn_gathered *g, enum ration_outcome_kind kind, bool look_only,
+/* RN_MATCH_ALLOWED or RN_MATCH_DENIED: a list admits or refuses; counted unless `look_only`. */
+void rn_gather_by_list(struct rn_gathered *g, enum rn_match_outcome list, bool look_only,
                        struct ration_outcome *out);
 
 /* The same for a client that is banned for `left_ns` more. */
 void rn_gather_by_ban(struct rn_gathered *g, struct rn_slice reason, int64_t left_ns,
                       bool look_only, struct ration_outcome *out);
 
-/* The same for a rule that admits nobody for the moment. */
+/* The same for a rule that admits no request for the moment. */
 void rn_gather_by_rule(struct rn_gathered *g, const struct rn_rule *rule, bool look_only,
                        struct ration_outcome *out);
 
-/* outcome.c: as of no limit. Sets all but what lies behind counts. */
+/* An admission because there are no rules. */
+void rn_gather_without_rules(struct rn_stripe *s, bool look_only, struct ration_outcome *out);
+
+/* outcome.c: as if there were no limit. Leaves list items beyond their counts unset. */
 void rn_outcome_init(struct ration_outcome *out, enum ration_outcome_kind kind);
-/* What the rule wants to be told: its name, message, status, headers. */
+/* Sets name, message, status and headers of the rule. */
 void rn_outcome_name(struct ration_outcome *out, const struct rn_rule *rule);
-/* From a transaction that has ended without an error. */
+/* Fills the outcome from a transaction that ended without an error. */
 void rn_outcome_fill(struct ration_outcome *out, struct rn_gathered *g);
-/* From one limit of the rule that was charged and has admitted. */
+/* Fills it from the one limit of a rule, which was charged and admitted. */
 void rn_outcome_admit(struct ration_outcome *out, const struct rn_rule *rule,
                       const struct rn_compiled *l, const struct rn_charge *charge);
 
@@ -135,12 +141,10 @@ size_t rn_gather_join_key(const struct rn_applied *applied, char *out, size_t si
  * evenly over its `spread`. */
 static inline int64_t rn_gather_shift_ns(const struct rn_rule *rule, uint64_t hash)
 {
-    __extension__ typedef unsigned __int128 u128;
-
     return (int64_t)((u128)hash * (uint64_t)rule->spread_ns >> 64);
 }
 
-/* request.c: what a decision is made on, besides the request. */
+/* request.c: what a decision depends on besides the request. */
 struct rn_terms {
     bool look_only;
     bool no_server;        /* rn_fallback_decide */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * INHERIT, the step of a transaction that carries what a client had spent before a
- * reload over to limits of a new shape. For each rule that was changed, while
- * anybody can still have something to carry:
+ * reload over to limits of a new shape. For each rule that was changed, while any client can
+ * still have something to carry:
  *
- *   peek at the retired states; none has anything spent: done.
- *   claim the key, so that of many threads one does the rest, and peek again;
+ *   peek at the retired states; done if none has anything spent.
+ *   claim the key, so that one thread does the rest, and peek again;
  *   force the share that is spent of the retired states, rounded up, into the
  *   fresh ones of all tiers; then forget the retired ones, so that it happens
  *   once, and the claim.
@@ -24,8 +24,6 @@
 #include "limiter/decide/transaction.h"
 
 #include "limiter/limiter.h"
-
-__extension__ typedef unsigned __int128 u128;
 
 /* A rule that was changed: the item of its first limit, and what is spent of each retired state. */
 struct heir {
@@ -74,21 +72,21 @@ static bool has_spent(const struct heir *h)
 static uint64_t share_for(const struct heir *h, const struct rn_member *m)
 {
     const struct rn_family *f = h->family;
-    u128 most = 0;
+    uint64_t most = 0;
 
     if (!m->fresh)
         return 0;
     for (uint32_t i = 0; i < f->retired_count; i++) {
-        uint64_t cap = f->retired[i].limit.limit.cap;
-        u128 share = ((u128)h->spent[i] * m->limit->limit.cap + cap - 1) / cap;
+        uint64_t share =
+            rn_compiled_scale(h->spent[i], f->retired[i].limit.limit.cap, m->limit->limit.cap);
 
         if (rn_family_pairs(f, m, &f->retired[i]) && share > most)
             most = share;
     }
-    return (uint64_t)most;
+    return most;
 }
 
-/* Of the items of this rule, up to the first one of the next rule. */
+/* For the items of this rule, up to the first item of the next rule. */
 static void set_floors(const struct heir *h)
 {
     struct rn_transaction *tx = h->tx;
@@ -124,35 +122,21 @@ static bool force_shares(const struct heir *h)
     return apply(h);
 }
 
-static bool forget_retired(const struct heir *h)
-{
-    const struct rn_family *f = h->family;
-
-    h->tx->batch_n = 0;
-    for (uint32_t i = 0; i < f->retired_count; i++)
-        if (h->spent[i] != 0)
-            rn_transaction_ask(h->tx, h->item, &f->retired[i].limit, RN_RESET, 0);
-    rn_transaction_ask(h->tx, h->item, f->claim, RN_RESET, 0);
-    return apply(h);
-}
-
-static bool claim(const struct heir *h)
-{
-    h->tx->batch_n = 0;
-    rn_transaction_ask(h->tx, h->item, h->family->claim, RN_TAKE, 1);
-    return apply(h);
-}
-
 static bool inherit(struct heir *h)
 {
     struct rn_transaction *tx = h->tx;
+    const struct rn_family *f = h->family;
 
     if (!look_at_retired(h))
         return false;
     if (!has_spent(h))
         return true;
-    if (!tx->look_only && !claim(h))
-        return false;
+    tx->batch_n = 0;
+    if (!tx->look_only) {
+        rn_transaction_ask(tx, h->item, f->claim, RN_TAKE, 1);
+        if (!apply(h))
+            return false;
+    }
     if (tx->look_only || !tx->batch[0].answer.allowed) {
         set_floors(h);
         return true;
@@ -160,7 +144,12 @@ static bool inherit(struct heir *h)
     /* Another request may have carried it all over since the first look. */
     if (!look_at_retired(h) || (has_spent(h) && !force_shares(h)))
         return false;
-    return forget_retired(h);
+    tx->batch_n = 0;
+    for (uint32_t i = 0; i < f->retired_count; i++)
+        if (h->spent[i] != 0)
+            rn_transaction_ask(tx, h->item, &f->retired[i].limit, RN_RESET, 0);
+    rn_transaction_ask(tx, h->item, f->claim, RN_RESET, 0);
+    return apply(h);
 }
 
 bool rn_transaction_inherit(struct rn_transaction *tx)

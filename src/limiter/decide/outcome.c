@@ -1,20 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a caller is told about a request under rules; and giving up what was
- * charged for it.
+ * The outcome of a request under rules; and giving back what was charged for it.
  */
 #include <string.h>
 
 #include "limiter/decide/gather.h"
 #include "limiter/limiter.h"
 #include "limiter/tickets/charge_later.h"
-#include "limiter/tickets/lease.h"
 #include "limiter/tickets/receipt.h"
 
 #define STATUS_REFUSED 429
 #define STATUS_DENIED 403
-
-__extension__ typedef unsigned __int128 u128;
 
 /* All but the decision. */
 static void clear(struct ration_outcome *out, enum ration_outcome_kind kind)
@@ -40,24 +36,9 @@ void rn_outcome_init(struct ration_outcome *out, enum ration_outcome_kind kind)
         .verdict = {.allowed = true, .limit = UINT64_MAX, .remaining = UINT64_MAX}};
 }
 
-/* --- what rules say -------------------------------------------------------------------- */
-
-static unsigned result_of(const struct rn_gathered *g, size_t i)
-{
-    const struct ration_verdict *verdict = &g->charges[i].verdict;
-    bool shadow = g->tx.items[i].shadow;
-
-    if (rn_unlikely(g->charges[i].error != 0))
-        return 0;
-    if (!verdict->allowed)
-        return shadow ? RN_RESULT_SHADOWED : RN_RESULT_REFUSED;
-    return !shadow && rn_gather_is_near(verdict) ? RN_RESULT_NEAR : 0;
-}
-
 /* --- soft limits, throttling --------------------------------------------------------- */
 
-/* Units left after this request, of all that the limit has; whether its outcome
- * will be charged nobody knows yet. */
+/* Units left after this request. Whether a charge by outcome will be made is not known yet. */
 static uint64_t left_after(const struct rn_transaction *tx, size_t i)
 {
     uint64_t left = tx->items[i].answer.remaining, cost = tx->charges[i].cost;
@@ -67,7 +48,7 @@ static uint64_t left_after(const struct rn_transaction *tx, size_t i)
     return left > cost ? left - cost : 0;
 }
 
-/* What is spent after this request. A bucket that refills evenly tells it to the nanosecond: the
+/* The units spent after this request. A bucket that refills evenly knows it to the nanosecond: the
  * time to full. Where the two do not agree (another node's bucket, a share of it), whole units
  * count, as for all other limits. */
 static u128 spent_after(const struct rn_transaction *tx, size_t i, const struct rn_limit *l,
@@ -84,10 +65,10 @@ static u128 spent_after(const struct rn_transaction *tx, size_t i, const struct 
     return exact <= most && exact + unit > most ? exact : most;
 }
 
-/* Nothing up to `from` of the limit as written; from there on in proportion up to max_ns where it
- * is reached, or as long as the limit takes to refill what lies above `from`. Reckoned in
- * nanoseconds of refill, below 2^61, or in hundredths of a unit, below 2^58: a product with a time
- * fits. */
+/* There is no delay up to `from` of the limit as written. From there on the delay grows in
+ * proportion, up to max_ns where the limit is reached; without max_ns it is as long as the limit
+ * takes to refill what lies above `from`. Reckoned in nanoseconds of refill, below 2^61, or in
+ * hundredths of a unit, below 2^58: a product with a time fits. */
 static RN_ASIDE int64_t throttle_ns(const struct rn_transaction *tx, size_t i,
                                     const struct rn_throttle *throttle,
                                     const struct rn_rule_limit *limit)
@@ -112,24 +93,14 @@ static RN_ASIDE int64_t throttle_ns(const struct rn_transaction *tx, size_t i,
     return (int64_t)((spent - from) * (uint64_t)throttle->max_ns / (written - from));
 }
 
-/* Of a limit in shadow mode that would admit, but only later. */
-static RN_ASIDE void add_shadow_delay(struct ration_outcome *out, struct rn_gathered *g, size_t i,
-                                      int64_t delay_ns)
-{
-    if (delay_ns > 0)
-        g->results[g->rule_of[i]] |= RN_RESULT_SHADOW_DELAYED;
-    if (delay_ns > out->shadow_delay_ns)
-        out->shadow_delay_ns = delay_ns;
-}
-
-/* Of an admission: whether it is soft, and how long it must wait. The limit's own verdict
- * tells the delay, too. */
+/* Whether an admission is soft, and how long it must wait; sets the delay of the limit's verdict,
+ * too. */
 static void add_delay(struct ration_outcome *out, struct rn_gathered *g, size_t i)
 {
     const struct rn_transaction *tx = &g->tx;
     const struct rn_rule *rule = g->rules[g->rule_of[i]].rule;
     struct ration_verdict *verdict = &g->charges[i].verdict;
-    uint64_t left = left_after(tx, i);
+    uint8_t *result = &g->results[g->rule_of[i]];
 
     if (rn_unlikely(g->charges[i].error != 0 || !verdict->allowed))
         return;
@@ -140,15 +111,18 @@ static void add_delay(struct ration_outcome *out, struct rn_gathered *g, size_t 
             verdict->delay_ns = throttled_ns;
     }
     if (rn_unlikely(tx->items[i].shadow || g->all_shadow)) {
-        add_shadow_delay(out, g, i, verdict->delay_ns);
+        if (verdict->delay_ns > 0)
+            *result |= RN_RESULT_SHADOW_DELAYED;
+        if (verdict->delay_ns > out->shadow_delay_ns)
+            out->shadow_delay_ns = verdict->delay_ns;
         return;
     }
-    if (left < tx->items[i].soft && tx->charges[i].cost != 0) {
+    if (left_after(tx, i) < tx->items[i].soft && tx->charges[i].cost != 0) {
         out->soft = true;
-        g->results[g->rule_of[i]] |= RN_RESULT_SOFT;
+        *result |= RN_RESULT_SOFT;
     }
     if (verdict->delay_ns > 0)
-        g->results[g->rule_of[i]] |= RN_RESULT_DELAYED;
+        *result |= RN_RESULT_DELAYED;
     if (verdict->delay_ns > out->delay_ns) {
         out->delay_ns = verdict->delay_ns;
         out->hold = rule->hold;
@@ -175,29 +149,6 @@ static inline void list_limit(struct ration_outcome_limit *to, const struct rn_g
     to->shadow = g->tx.items[i].shadow || g->all_shadow;
 }
 
-/* The first ones have been listed, in the order of the rules; the decisive one takes
- * the place of the last if need be. */
-static void list_decider(struct ration_outcome *out, const struct rn_gathered *g)
-{
-    int decider = g->tx.decision.decided_by;
-
-    if (rn_unlikely(decider >= (int)RATION_OUTCOME_LIMITS)) {
-        list_limit(&out->limits[RATION_OUTCOME_LIMITS - 1], g, (size_t)decider);
-        decider = RATION_OUTCOME_LIMITS - 1;
-    }
-    out->decision.decided_by = decider;
-}
-
-static void list_place(struct ration_outcome *out, const struct rn_gathered *g, size_t i)
-{
-    const struct rn_limit *limit = &g->tx.items[i].limit->limit;
-
-    out->lease = g->lease;
-    out->places[out->place_count].hash = g->charges[i].hash;
-    out->places[out->place_count].amount = limit->amount;
-    out->places[out->place_count++].lease_ns = limit->lease_ns;
-}
-
 static struct ration_receipt receipt_of(const struct rn_gathered *g, size_t i, uint64_t taken)
 {
     const struct rn_compiled *l = g->tx.items[i].limit;
@@ -210,73 +161,59 @@ static struct ration_receipt receipt_of(const struct rn_gathered *g, size_t i, u
 }
 
 /* A shadow limit without room is not charged later, as it would not be now. */
-static void list_due(struct ration_outcome *out, const struct rn_gathered *g, size_t i)
-{
-    const struct ration_charge *c = &g->charges[i];
-
-    if (c->cost != 0 && c->verdict.allowed && !g->tx.look_only)
-        out->dues[out->due_count++] = receipt_of(g, i, c->cost);
-}
-
 static void list_receipt(struct ration_outcome *out, const struct rn_gathered *g, size_t i)
 {
-    uint64_t taken = g->charges[i].taken;
+    const struct rn_transaction_item *item = &g->tx.items[i];
+    const struct ration_charge *c = &g->charges[i];
 
-    if (rn_unlikely(g->tx.items[i].by_outcome))
-        list_due(out, g, i);
-    else if (taken != 0 && rn_unlikely(g->tx.items[i].lease != 0))
-        list_place(out, g, i);
-    else if (taken != 0)
-        out->receipts[out->receipt_count++] = receipt_of(g, i, taken);
-}
-
-static enum ration_header_family headers_of(enum rn_header_family headers)
-{
-    switch (headers) {
-    case RN_HEADERS_X:
-        return RATION_HEADERS_X;
-    case RN_HEADERS_IETF:
-        return RATION_HEADERS_IETF;
-    case RN_HEADERS_BOTH:
-        return RATION_HEADERS_BOTH;
-    case RN_HEADERS_NONE:
-        break;
+    if (rn_unlikely(item->by_outcome)) {
+        if (c->cost != 0 && c->verdict.allowed && !g->tx.look_only)
+            out->dues[out->due_count++] = receipt_of(g, i, c->cost);
+    } else if (c->taken != 0 && rn_unlikely(item->lease != 0)) {
+        out->lease = g->lease;
+        out->places[out->place_count++] =
+            (struct ration_place){.hash = c->hash,
+                                  .amount = item->limit->limit.amount,
+                                  .lease_ns = item->limit->limit.lease_ns};
+    } else if (c->taken != 0) {
+        out->receipts[out->receipt_count++] = receipt_of(g, i, c->taken);
     }
-    return RATION_HEADERS_NONE;
 }
 
 RN_HOT void rn_outcome_name(struct ration_outcome *out, const struct rn_rule *rule)
 {
+    static const enum ration_header_family headers[] = {[RN_HEADERS_X] = RATION_HEADERS_X,
+                                                        [RN_HEADERS_IETF] = RATION_HEADERS_IETF,
+                                                        [RN_HEADERS_BOTH] = RATION_HEADERS_BOTH,
+                                                        [RN_HEADERS_NONE] = RATION_HEADERS_NONE};
+
     memcpy(out->rule, rule->title, sizeof out->rule);
     rn_slice_copy(out->message, sizeof out->message, rule->response.message);
     out->status = rule->response.status;
-    out->headers = headers_of(rule->response.headers);
+    out->headers = headers[rule->response.headers];
     out->retryafter = rule->response.retryafter;
-}
-
-/* Where no limit decided (all unlimited, or in shadow mode), the first rule speaks. */
-static const struct rn_rule *speaker(const struct rn_gathered *g)
-{
-    int decider = g->tx.decision.decided_by;
-
-    return g->rules[decider < 0 ? 0 : g->rule_of[decider]].rule;
 }
 
 /* --- the outcome ------------------------------------------------------------------------ */
 
-/* Returns what any of the rules has said. */
-static unsigned tell_limits(struct ration_outcome *out, struct rn_gathered *g)
+static void list_limits(struct ration_outcome *out, struct rn_gathered *g)
 {
     bool allowed = g->tx.decision.allowed;
-    unsigned all = 0;
 
     for (uint32_t i = 0; i < g->rule_count; i++)
         g->results[i] = 0;
     for (size_t i = 0; i < g->tx.n; i++) {
-        unsigned results = result_of(g, i);
+        const struct ration_verdict *verdict = &g->charges[i].verdict;
+        uint8_t *result = &g->results[g->rule_of[i]];
+        bool shadow = g->tx.items[i].shadow;
 
-        g->results[g->rule_of[i]] |= (uint8_t)results;
-        all |= results;
+        if (rn_likely(g->charges[i].error == 0)) {
+            if (!verdict->allowed)
+                *result |= shadow ? RN_RESULT_SHADOWED : RN_RESULT_REFUSED;
+            else if (!shadow && rn_gather_is_near(verdict))
+                *result |= RN_RESULT_NEAR;
+            out->shadow_refused |= allowed && shadow && !verdict->allowed;
+        }
         if (allowed)
             add_delay(out, g, i);
         if (i < RATION_OUTCOME_LIMITS)
@@ -284,19 +221,12 @@ static unsigned tell_limits(struct ration_outcome *out, struct rn_gathered *g)
         if (allowed)
             list_receipt(out, g, i);
     }
-    return all;
-}
-
-/* The whole service in shadow mode: counted as if it were enforced. */
-static void forgive(struct ration_outcome *out)
-{
-    out->shadow_refused |= !out->decision.allowed;
-    out->decision.allowed = out->decision.verdict.allowed = true;
-    out->decision.verdict.retry_after_ns = out->decision.verdict.delay_ns = 0;
 }
 
 RN_HOT void rn_outcome_fill(struct ration_outcome *out, struct rn_gathered *g)
 {
+    int decider = g->tx.decision.decided_by;
+
     if (g->rule_count == 0) {
         rn_outcome_init(out, RATION_BY_NO_RULE);
         return;
@@ -304,17 +234,22 @@ RN_HOT void rn_outcome_fill(struct ration_outcome *out, struct rn_gathered *g)
     clear(out, RATION_BY_LIMITS);
     out->decision = g->tx.decision;
     out->limit_count = (uint32_t)g->tx.n;
-    unsigned results = tell_limits(out, g);
-
-    list_decider(out, g);
-    rn_outcome_name(out, speaker(g));
+    list_limits(out, g);
+    /* If no limit decided (all are unlimited, or in shadow mode), the first rule gives its name. */
+    rn_outcome_name(out, g->rules[decider < 0 ? 0 : g->rule_of[decider]].rule);
+    if (rn_unlikely(decider >= (int)RATION_OUTCOME_LIMITS)) { /* listed in the place of the last */
+        out->decision.decided_by = RATION_OUTCOME_LIMITS - 1;
+        list_limit(&out->limits[RATION_OUTCOME_LIMITS - 1], g, (size_t)decider);
+    }
     if (out->decision.allowed) {
         out->at_ns = g->tx.now_ns;
-        out->shadow_refused = (results & RN_RESULT_SHADOWED) != 0;
         out->decision.verdict.delay_ns = out->delay_ns;
     }
-    if (rn_unlikely(g->all_shadow))
-        forgive(out);
+    if (rn_unlikely(g->all_shadow)) { /* the whole service is in shadow mode */
+        out->shadow_refused |= !out->decision.allowed;
+        out->decision.allowed = out->decision.verdict.allowed = true;
+        out->decision.verdict.retry_after_ns = out->decision.verdict.delay_ns = 0;
+    }
 }
 
 RN_HOT void rn_outcome_admit(struct ration_outcome *out, const struct rn_rule *rule,

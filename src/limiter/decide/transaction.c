@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The all-or-nothing transaction; rn_transaction_run is its outline.
+ * The steps of a transaction; charge_all is the outline.
  *
  * Variants. Every admission is counted in the state of every variant: its
  * units, and at least the share of the limit that is now spent. Let C be the
@@ -19,31 +19,28 @@
  * count as spent of all that was admitted and not given back. V never exceeds
  * B, nor what B's state shows:
  *
- *   A was not the only one charged lately: B is asked and takes, or A refuses.
- *   A was, for long enough that B has settled: B covers whatever A admits. It
- *   need not be asked and must not be, for its state may show more than V, as
- *   where a bucket got less back than A's window did. It counts the units; what
- *   it has no room for was given back to A, and a guard in which that would
- *   show later on gets it back, too (limiter.c).
+ *   Other variants than A were charged lately: B is asked and takes, or A refuses.
+ *   A alone was charged, for so long that B has settled: B covers whatever A admits.
+ *   B must not be asked, as its state may show more than V: a bucket may have got
+ *   less back than A's window did. B counts the units. Units that it has no room
+ *   for were given back to A; a guard in which they would show later gets them
+ *   back, too (limiter.c).
  *
- * "Lately" is what A's mark says, a bucket of one unit that the admissions of all
- * other variants keep empty. So V holds for each variant that covers all others
- * which a client uses. If none does, a client gets at one instant no more than
+ * A's mark says "lately": a bucket of one unit that the admissions of all other
+ * variants keep empty. So V holds for each variant that covers all others which a
+ * client uses. If none does, a client gets at one instant no more than
  * the largest admits, and in the long run what each admits by itself, added up.
  *
- * Nothing is carried over when a client moves. That would hold a client that
- * was promoted to its former limit, which goes on being counted and stays
- * spent. Two decisions on one key under two variants at the same instant see
- * each other in a guard that is asked; else each may admit what the other took.
+ * Nothing is carried over when a client moves: a promoted client would be held to
+ * its former limit, which goes on being counted and stays spent. Two decisions on one key under two
+ * variants at the same instant see each other in a guard that is asked; else each may admit what
+ * the other took.
  */
 #include "limiter/decide/transaction.h"
 
-#include "limiter/decide/verdict.h"
 #include "limiter/decide/workspace.h"
 #include "limiter/limiter.h"
 #include "limiter/state.h"
-
-__extension__ typedef unsigned __int128 u128;
 
 void rn_transaction_ask(struct rn_transaction *tx, size_t item, const struct rn_compiled *l,
                         enum rn_op op, uint64_t cost)
@@ -62,8 +59,8 @@ void rn_transaction_ask(struct rn_transaction *tx, size_t item, const struct rn_
                                   .lease_ns = l->limit.lease_ns};
 }
 
-/* The error of a shadow limit is noted with its charge and stops no request. */
-static void note_answer(struct rn_transaction *tx, size_t item, const struct rn_charge *charge)
+/* The error of a shadow limit stays with its charge and stops no request. */
+static void set_answer(struct rn_transaction *tx, size_t item, const struct rn_charge *charge)
 {
     tx->charges[item].error = charge->error;
     if (rn_likely(charge->error == 0))
@@ -87,28 +84,22 @@ static bool is_restricted(const struct rn_transaction_item *item)
     return item->keep != 0 || item->floor != 0 || item->max_wait_ns != 0;
 }
 
-static bool must_look(const struct rn_transaction *tx)
-{
-    return (tx->needs & RN_NEEDS_LOOK) || (tx->n > 1 && tx->enforced != 0) ||
-           (tx->look_only && tx->n != 0);
-}
-
-/* Whether `a` has room for fewer requests like this one than `b`: the one more
- * likely to refuse is asked first, when there is least to undo. */
-static bool narrower(const struct rn_transaction *tx, uint8_t a, uint8_t b)
-{
-    return (u128)tx->items[a].answer.remaining * tx->charges[b].cost <
-           (u128)tx->items[b].answer.remaining * tx->charges[a].cost;
-}
-
+/* A limit that has room for fewer requests like this one is more likely to refuse. It is asked
+ * first, when there is least to undo. */
 static void sort_narrowest_first(struct rn_transaction *tx)
 {
     for (size_t i = 1; i < tx->enforced; i++) {
         uint8_t moved = tx->order[i];
         size_t at = i;
 
-        for (; at > 0 && narrower(tx, moved, tx->order[at - 1]); at--)
-            tx->order[at] = tx->order[at - 1];
+        for (; at > 0; at--) {
+            uint8_t other = tx->order[at - 1];
+
+            if ((u128)tx->items[moved].answer.remaining * tx->charges[other].cost >=
+                (u128)tx->items[other].answer.remaining * tx->charges[moved].cost)
+                break;
+            tx->order[at] = other;
+        }
         tx->order[at] = moved;
     }
 }
@@ -130,7 +121,7 @@ RN_HOT static bool look(struct rn_transaction *tx)
 
         if (rn_unlikely(tx->batch[i].error != 0) && !item->shadow)
             return rn_transaction_fail(tx, i, tx->batch[i].error);
-        note_answer(tx, i, &tx->batch[i]);
+        set_answer(tx, i, &tx->batch[i]);
         if (rn_likely(!(tx->needs & RN_NEEDS_LOOK)))
             continue;
         rn_verdict_restrict(item, tx->batch[i].ask.cost);
@@ -144,22 +135,6 @@ RN_HOT static bool look(struct rn_transaction *tx)
 }
 
 /* --- TAKE ------------------------------------------------------------------------- */
-
-RN_HOT static bool take_one(struct rn_transaction *tx, size_t i)
-{
-    struct rn_transaction_item *item = &tx->items[i];
-
-    tx->batch_n = 0;
-    rn_transaction_ask(tx, i, item->limit, RN_TAKE, tx->charges[i].cost);
-    rn_transaction_apply(tx);
-    if (tx->batch[0].error != 0)
-        return rn_transaction_fail(tx, i, tx->batch[0].error);
-    item->answer = tx->batch[0].answer;
-    if (!item->answer.allowed)
-        return false;
-    item->taken = tx->charges[i].cost;
-    return rn_likely(!(tx->needs & RN_NEEDS_LOOK)) || !rn_verdict_restrict(item, item->taken);
-}
 
 /* Each trip to a shared store takes long, and LOOK has just found that all limits have room. The
  * first error counts; else any refusal. */
@@ -194,9 +169,22 @@ RN_HOT static bool take(struct rn_transaction *tx)
 {
     if (rn_unlikely(tx->r->fallback != NULL))
         return take_at_once(tx);
-    for (size_t i = 0; i < tx->enforced; i++)
-        if (!take_one(tx, tx->order[i]))
+    for (size_t i = 0; i < tx->enforced; i++) {
+        struct rn_transaction_item *item = &tx->items[tx->order[i]];
+        uint64_t cost = tx->charges[tx->order[i]].cost;
+
+        tx->batch_n = 0;
+        rn_transaction_ask(tx, tx->order[i], item->limit, RN_TAKE, cost);
+        rn_transaction_apply(tx);
+        if (tx->batch[0].error != 0)
+            return rn_transaction_fail(tx, tx->order[i], tx->batch[0].error);
+        item->answer = tx->batch[0].answer;
+        if (!item->answer.allowed)
             return false;
+        item->taken = cost;
+        if (rn_unlikely(tx->needs & RN_NEEDS_LOOK) && rn_verdict_restrict(item, cost))
+            return false;
+    }
     return true;
 }
 
@@ -227,35 +215,28 @@ static void undo(struct rn_transaction *tx)
 
 /* --- SHADOW, DEBIT ------------------------------------------------------------------ */
 
-static void take_shadows(struct rn_transaction *tx)
+/* SHADOW with RN_TAKE, DEBIT with RN_DEBIT: no limit keeps the others from being charged. */
+static void charge_unasked(struct rn_transaction *tx, enum rn_op op)
 {
     tx->batch_n = 0;
-    for (size_t i = 0; i < tx->n; i++)
-        if (tx->items[i].shadow && !tx->items[i].refused_by_look && !tx->items[i].by_outcome)
-            rn_transaction_ask(tx, i, tx->items[i].limit, RN_TAKE, tx->charges[i].cost);
+    for (size_t i = 0; i < tx->n; i++) {
+        const struct rn_transaction_item *item = &tx->items[i];
+
+        if (op == RN_DEBIT || (item->shadow && !item->refused_by_look && !item->by_outcome))
+            rn_transaction_ask(tx, i, item->limit, op, tx->charges[i].cost);
+    }
     rn_transaction_apply(tx);
     for (size_t i = 0; i < tx->batch_n; i++) {
         size_t at = tx->item_of[i];
+        struct rn_transaction_item *item = &tx->items[at];
+        int error = tx->batch[i].error;
 
-        note_answer(tx, at, &tx->batch[i]);
-        tx->items[at].taken = tx->items[at].answer.allowed ? tx->charges[at].cost : 0;
-    }
-}
-
-/* A limit that fails does not keep the others from being charged. */
-static void debit(struct rn_transaction *tx)
-{
-    tx->batch_n = 0;
-    for (size_t i = 0; i < tx->n; i++)
-        rn_transaction_ask(tx, i, tx->items[i].limit, RN_DEBIT, tx->charges[i].cost);
-    rn_transaction_apply(tx);
-    for (size_t i = 0; i < tx->n; i++) {
-        const struct rn_charge *charge = &tx->batch[i];
-
-        note_answer(tx, i, charge);
-        tx->items[i].taken = charge->error == 0 ? tx->charges[i].cost : 0;
-        tx->items[i].uncollected = charge->error == 0 ? charge->answer.uncollected : 0;
-        tx->error = tx->error != 0 ? tx->error : charge->error;
+        set_answer(tx, at, &tx->batch[i]);
+        item->uncollected = item->answer.uncollected;
+        item->taken =
+            error == 0 && (op == RN_DEBIT || item->answer.allowed) ? tx->charges[at].cost : 0;
+        if (op == RN_DEBIT && tx->error == 0)
+            tx->error = error;
     }
 }
 
@@ -303,45 +284,32 @@ RN_HOT struct rn_transaction_item *rn_transaction_add(struct rn_transaction *tx,
     return item;
 }
 
-/* What rn_transaction_add does, for a charge of the caller's own. */
-static int complete(struct rn_transaction *tx, struct rn_transaction_item *item,
-                    struct ration_charge *c)
-{
-    item->limit = rn_limiter_find(tx->r, c, &item->own);
-    if (!item->limit || item->limit->limit.algorithm == RATION_CONCURRENCY)
-        return c->error = RATION_EINVAL;
-    item->key = rn_compiled_key(item->limit, c);
-    item->shadow = item->limit->shadow;
-    rn_table_prefetch(tx->r->table, item->key);
-    return 0;
-}
-
-static unsigned needs_of(const struct rn_transaction_item *item)
-{
-    unsigned needs = item->shadow ? RN_NEEDS_SHADOW : 0;
-
-    if (item->by_outcome || is_restricted(item))
-        needs |= RN_NEEDS_LOOK;
-    if (item->soft != 0)
-        needs |= RN_NEEDS_SOFT;
-    if (item->limit->shape_count + item->limit->guard_count != 0)
-        needs |= RN_NEEDS_VARIANTS;
-    if (item->family && item->family->until_ns != INT64_MIN)
-        needs |= RN_NEEDS_INHERIT;
-    return needs;
-}
-
-/* All that can be done before the clock is read. */
+/* Does all that can be done before the clock is read. Charges of the caller have no limit yet. */
 static int prepare(struct rn_transaction *tx)
 {
     for (size_t i = 0; i < tx->n; i++) {
         struct rn_transaction_item *item = &tx->items[i];
 
-        if (!item->limit && complete(tx, item, &tx->charges[i]) != 0)
-            return tx->charges[i].error;
+        if (!item->limit) {
+            item->limit = rn_limiter_find(tx->r, &tx->charges[i], &item->own);
+            if (!item->limit || item->limit->limit.algorithm == RATION_CONCURRENCY)
+                return tx->charges[i].error = RATION_EINVAL;
+            item->key = rn_compiled_key(item->limit, &tx->charges[i]);
+            item->shadow = item->limit->shadow;
+            rn_table_prefetch(tx->r->table, item->key);
+        }
         if (!item->shadow && !item->by_outcome)
             tx->order[tx->enforced++] = (uint8_t)i;
-        tx->needs |= needs_of(item);
+        if (item->shadow)
+            tx->needs |= RN_NEEDS_SHADOW;
+        if (item->by_outcome || is_restricted(item))
+            tx->needs |= RN_NEEDS_LOOK;
+        if (item->soft != 0)
+            tx->needs |= RN_NEEDS_SOFT;
+        if (item->limit->shape_count + item->limit->guard_count != 0)
+            tx->needs |= RN_NEEDS_VARIANTS;
+        if (item->family && item->family->until_ns != INT64_MIN)
+            tx->needs |= RN_NEEDS_INHERIT;
     }
     tx->now_ns = rn_limiter_now(tx->r, tx->now_ns);
     tx->wall_offset_ns = rn_table_wall_offset(tx->r->table, tx->now_ns);
@@ -356,10 +324,12 @@ RN_HOT static bool charge_all(struct rn_transaction *tx)
     if (rn_unlikely(tx->needs & RN_NEEDS_VARIANTS) && !rn_transaction_watch(tx))
         return false;
     if (rn_unlikely(tx->late)) {
-        debit(tx);
+        charge_unasked(tx, RN_DEBIT);
         return !(tx->needs & RN_NEEDS_VARIANTS) || rn_transaction_follow(tx);
     }
-    if (must_look(tx) && !look(tx))
+    if (((tx->needs & RN_NEEDS_LOOK) || (tx->n > 1 && tx->enforced != 0) ||
+         (tx->look_only && tx->n != 0)) &&
+        !look(tx))
         return false;
     if (tx->look_only)
         return true;
@@ -369,7 +339,7 @@ RN_HOT static bool charge_all(struct rn_transaction *tx)
     if (rn_unlikely(tx->needs & RN_NEEDS_VARIANTS) && !rn_transaction_guard(tx))
         return false;
     if (rn_unlikely(tx->needs & RN_NEEDS_SHADOW))
-        take_shadows(tx);
+        charge_unasked(tx, RN_TAKE);
     return rn_likely(!(tx->needs & RN_NEEDS_VARIANTS)) || rn_transaction_follow(tx);
 }
 

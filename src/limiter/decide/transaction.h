@@ -3,7 +3,7 @@
  * Charging several limits: all or none. The steps, in the order in which they happen:
  *
  *   INHERIT for rules that have just changed: see inherit.c.
- *   WATCH   peek at the marks of limits that have guards: see variant.c.
+ *   WATCH   peek at the marks of limits that have guards: see variants.c.
  *   LOOK    peek at all limits in one batch, and at guards that must be asked;
  *           one refuses: done, nothing was written. (Left out for a single limit
  *           that need not keep anything.)
@@ -14,9 +14,8 @@
  *   SHADOW  charge the shadow limits, which never refuse.
  *   FOLLOW  count the charges in the states of the variants of each limit.
  *
- * Limits that are charged by outcome take part in LOOK alone. When the outcome is
- * known, DEBIT charges them, each by itself, in the place of the steps from LOOK to
- * SHADOW.
+ * Limits that are charged by outcome take part in LOOK only. When the outcome is known, DEBIT
+ * charges each of them by itself, instead of the steps from LOOK to SHADOW.
  *
  * If the store fails in TAKE, GUARD or FOLLOW, UNDO follows, too, and the transaction ends with
  * that error.
@@ -36,14 +35,14 @@ enum rn_transaction_needs {
     RN_NEEDS_VARIANTS = 2, /* WATCH, GUARD, FOLLOW */
     RN_NEEDS_LOOK = 4,     /* LOOK can tell what TAKE alone would not */
     RN_NEEDS_SHADOW = 8,   /* SHADOW */
-    RN_NEEDS_SOFT = 16,    /* part of the capacity is not told about */
+    RN_NEEDS_SOFT = 16,    /* verdicts leave out a part of the capacity */
 };
 
 struct rn_transaction_item {
     const struct rn_compiled *limit;
     uint64_t key;
     uint64_t taken;       /* what UNDO would have to give back */
-    uint64_t uncollected; /* DEBIT: what not even the debt holds */
+    uint64_t uncollected; /* DEBIT: units that even the debt cannot hold */
     struct rn_answer answer;
     bool shadow;
     bool ask_guards;     /* another variant was charged lately */
@@ -71,9 +70,9 @@ struct rn_transaction {
     int64_t now_ns;
     bool look_only; /* end after LOOK, whatever it finds */
     bool uncounted; /* leave the statistics to the caller */
-    bool late;      /* DEBIT: nobody is asked, all are charged in full */
+    bool late;      /* DEBIT: no limit is asked, all are charged in full */
 
-    /* The outcome. On an error the charges are untouched, save c[i].error. */
+    /* The result. An error leaves the charges alone, but for c[i].error. */
     int error;
     struct ration_decision decision;
 
@@ -93,8 +92,8 @@ struct rn_transaction {
 void rn_transaction_init(struct rn_transaction *tx, struct ration *r, struct ration_charge *charges,
                          size_t n, int64_t now_ns);
 
-/* Appends a limit of a rule, with its state key. The array of charges has room
- * for it. To be completed by the caller. */
+/* Appends a limit with its state key; the caller completes the item. The array of charges must have
+ * room for it. */
 struct rn_transaction_item *rn_transaction_add(struct rn_transaction *tx,
                                                const struct rn_compiled *limit, uint64_t key,
                                                uint64_t cost);
@@ -102,7 +101,7 @@ struct rn_transaction_item *rn_transaction_add(struct rn_transaction *tx,
 /* Returns `error`; if it is 0, `decision` is filled in. */
 int rn_transaction_run(struct rn_transaction *tx);
 
-/* For inherit.c and variant.c: adds a charge of `item` to the batch, */
+/* For inherit.c and variants.c: adds a charge of `item` to the batch, */
 void rn_transaction_ask(struct rn_transaction *tx, size_t item, const struct rn_compiled *l,
                         enum rn_op op, uint64_t cost);
 /* and has the store answer the batch, which may be empty. */
@@ -111,7 +110,7 @@ static inline void rn_transaction_apply(struct rn_transaction *tx)
     if (tx->batch_n != 0)
         rn_store_apply(tx->r->store, tx->batch, tx->batch_n);
 }
-/* Notes the error of an item. Returns false, for a step to return. */
+/* Sets the error of an item. Returns false, for a step to return. */
 bool rn_transaction_fail(struct rn_transaction *tx, size_t item, int error);
 
 /* The steps. False: the request is refused, or `error` is set. */
@@ -121,5 +120,22 @@ bool rn_transaction_watch(struct rn_transaction *tx);
 bool rn_transaction_look_at_guards(struct rn_transaction *tx);
 bool rn_transaction_guard(struct rn_transaction *tx);
 bool rn_transaction_follow(struct rn_transaction *tx);
+
+/* --- verdict.c: from answers to a decision --------------------------------------------- */
+
+/* Turns an admission at `cost` into a refusal if the rule demands it: the wait would be too long,
+ * or the client will be charged for what it spent before a reload. */
+bool rn_verdict_restrict(struct rn_transaction_item *item, uint64_t cost);
+
+/* Whether `a` decides rather than `b`: among refusals the longer wait, among admissions the limit
+ * with the smaller share left. */
+bool rn_verdict_outranks(const struct ration_verdict *a, const struct ration_verdict *b,
+                         bool allowed);
+
+/* Makes the answer of a guard part of the answer of its limit. */
+void rn_verdict_add_guard(struct rn_transaction_item *item, const struct rn_answer *guard);
+
+/* Fills charges and decision, and counts. With tx->error set, counts only the failure. */
+void rn_verdict_finish(struct rn_transaction *tx, bool allowed);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The steps of a transaction that are about the variants of its limits. Why they keep
- * clients within the larger one is said in transaction.c.
+ * The steps of a transaction that concern the variants of its limits. transaction.c says why they
+ * keep clients within the larger one.
  *
  * A limit asks its guards only while its mark says that another variant was
  * charged lately. A client that never moves is thus never refused on behalf of a
@@ -10,10 +10,7 @@
  */
 #include "limiter/decide/transaction.h"
 
-#include "limiter/decide/verdict.h"
 #include "limiter/limiter.h"
-
-__extension__ typedef unsigned __int128 u128;
 
 /* --- WATCH --------------------------------------------------------------------- */
 
@@ -123,22 +120,10 @@ bool rn_transaction_guard(struct rn_transaction *tx)
 
 /* --- FOLLOW -------------------------------------------------------------------- */
 
-/* What the state of a variant lacks: the units just charged, or more if it
- * would still show a smaller share spent than this limit does. Rounded up. */
-static uint64_t shortfall(const struct rn_transaction_item *item, const struct rn_charge *peeked)
-{
-    uint64_t cap = item->limit->limit.cap, other_cap = peeked->limit->cap;
-    uint64_t spent = cap - item->answer.remaining;
-    uint64_t other_spent = other_cap - peeked->answer.remaining;
-    uint64_t share = (uint64_t)(((u128)spent * other_cap + cap - 1) / cap);
-
-    return share > other_spent && share - other_spent > item->taken ? share - other_spent
-                                                                    : item->taken;
-}
-
-/* Looks at the variants of the batch, then counts the charges there. Guards were asked for a
- * cost, which is all that is charged to them: a larger limit that showed the share of a smaller
- * one would refuse what it has room for. */
+/* Looks at the variants of the batch, then counts the charges there: the units just charged, or
+ * more if the variant would still show a smaller share spent than this limit does. Guards were
+ * asked for a cost and are charged only that: a larger limit that showed the share of a smaller one
+ * would refuse what it has room for. */
 static bool follow_batch(struct rn_transaction *tx)
 {
     rn_transaction_apply(tx);
@@ -148,8 +133,15 @@ static bool follow_batch(struct rn_transaction *tx)
         if (charge->error != 0)
             return rn_transaction_fail(tx, tx->item_of[i], charge->error);
         charge->ask.op = RN_FORCE;
-        if (charge->ask.cost == 0)
-            charge->ask.cost = shortfall(&tx->items[tx->item_of[i]], charge);
+        if (charge->ask.cost != 0)
+            continue;
+        const struct rn_transaction_item *item = &tx->items[tx->item_of[i]];
+        uint64_t cap = item->limit->limit.cap,
+                 spent = charge->limit->cap - charge->answer.remaining;
+        uint64_t share = rn_compiled_scale(cap - item->answer.remaining, cap, charge->limit->cap);
+
+        charge->ask.cost =
+            share > spent && share - spent > item->taken ? share - spent : item->taken;
     }
     rn_transaction_apply(tx);
     for (size_t i = 0; i < tx->batch_n; i++)
@@ -159,34 +151,26 @@ static bool follow_batch(struct rn_transaction *tx)
     return true;
 }
 
-/* Asks the variant at `at`, first guards, then shapes, unless it needs nothing. */
-static void ask_follower(struct rn_transaction *tx, size_t i, uint32_t at)
-{
-    const struct rn_transaction_item *item = &tx->items[i];
-    const struct rn_compiled *l = item->limit;
-
-    if (at >= l->guard_count) {
-        const struct rn_compiled *shape = l->shapes[at - l->guard_count];
-
-        if (rn_compiled_follows(l, shape))
-            rn_transaction_ask(tx, i, shape, RN_PEEK, 0);
-    } else if (item->ask_guards && tx->guards_taken > 0) {
-        tx->guards_taken--; /* they were taken in this order */
-    } else {
-        rn_transaction_ask(tx, i, l->guards[at], RN_PEEK, item->taken);
-    }
-}
-
-/* A batch at a time, as above. */
+/* Guards first, then shapes; a batch at a time, as above. */
 bool rn_transaction_follow(struct rn_transaction *tx)
 {
     tx->batch_n = 0;
     for (size_t i = 0; i < tx->n; i++) {
         const struct rn_transaction_item *item = &tx->items[i];
-        uint32_t count = item->taken ? item->limit->guard_count + item->limit->shape_count : 0;
+        const struct rn_compiled *l = item->limit;
+        uint32_t count = item->taken ? l->guard_count + l->shape_count : 0;
 
         for (uint32_t at = 0; at < count; at++) {
-            ask_follower(tx, i, at);
+            if (at >= l->guard_count) {
+                const struct rn_compiled *shape = l->shapes[at - l->guard_count];
+
+                if (rn_compiled_follows(l, shape))
+                    rn_transaction_ask(tx, i, shape, RN_PEEK, 0);
+            } else if (item->ask_guards && tx->guards_taken > 0) {
+                tx->guards_taken--; /* they were taken in this order */
+            } else {
+                rn_transaction_ask(tx, i, l->guards[at], RN_PEEK, item->taken);
+            }
             if (tx->batch_n == RATION_CHARGES_MAX && !follow_batch(tx))
                 return false;
         }

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Envoy's requests: the limits of all descriptors are found, those that another
- * one replaces dropped, and the rest charged together, with native rules if these are to
- * apply (native_rules.c).
+ * Envoy's requests: finds the limits of all descriptors, drops those that another one replaces,
+ * and charges the rest together, with native rules if the rules say so (native_rules.c).
  *
- * A descriptor that gives 0 hits only looks: it is over if less than one unit is left. One
- * that gives hits tells what was used, as Envoy does when a stream is done: what does not
- * fit is answered as over, and charged all the same (a late debit).
+ * A descriptor with 0 hits only looks: it is over if less than one unit is left. A descriptor with
+ * hits reports what was used, as Envoy does when a stream is done: what does not fit is answered as
+ * over, and charged all the same (a late debit).
  *
  * Quota mode: the request is over if all quota descriptors are. So if several
  * are there, one that has room is enforced and the others are charged as shadow
@@ -23,13 +22,32 @@
 #include "limiter/tickets/receipt.h"
 #include "limiter/value_stats.h"
 
+static struct rn_slice domain_of(const struct rn_descriptors *d)
+{
+    return (struct rn_slice){d->request->domain, d->request->domain_len};
+}
+
 /* --- what applies ------------------------------------------------------------------- */
+
+const struct rn_envoy_limit *
+rn_descriptor_match(const struct rn_ruleset *ruleset, struct rn_slice domain,
+                    const struct ration_descriptor_entry *from, size_t count,
+                    struct rn_slice parts[RN_ENVOY_PARTS_MAX], uint32_t *part_count)
+{
+    struct rn_envoy_entry entries[RN_ENVOY_DEPTH_MAX];
+
+    if (count > RN_ENVOY_DEPTH_MAX)
+        return NULL;
+    for (size_t i = 0; i < count; i++)
+        entries[i] = (struct rn_envoy_entry){{from[i].key, from[i].key_len},
+                                             {from[i].value, from[i].value_len}};
+    return rn_envoy_match(ruleset, domain, entries, count, parts, part_count);
+}
 
 static bool match_one(struct rn_descriptors *d, const struct rn_ruleset *ruleset, size_t at,
                       bool known)
 {
     const struct ration_descriptor_ask *ask = &d->request->asks[at];
-    struct rn_envoy_entry entries[RN_ENVOY_DEPTH_MAX];
     struct rn_descriptor *item = &d->items[at];
     struct rn_slice *parts = d->parts + d->part_count;
 
@@ -42,21 +60,17 @@ static bool match_one(struct rn_descriptors *d, const struct rn_ruleset *ruleset
         return true; /* deeper than any rule */
     if (d->part_count + 2 * ask->count > RN_DESCRIPTOR_PARTS)
         return false;
-    for (size_t i = 0; i < ask->count; i++) {
-        const struct ration_descriptor_entry *e = &ask->entries[i];
-
-        entries[i] = (struct rn_envoy_entry){{e->key, e->key_len}, {e->value, e->value_len}};
-    }
-    item->match =
-        rn_envoy_match(ruleset, (struct rn_slice){d->request->domain, d->request->domain_len},
-                       entries, ask->count, parts, &item->part_count);
+    item->match = rn_descriptor_match(ruleset, domain_of(d), ask->entries, ask->count, parts,
+                                      &item->part_count);
     item->given = ask->limit_given;
     if (item->given && !(item->match && item->match->rule)) {
         item->match = NULL;
         item->part_count = (uint32_t)(2 * ask->count);
         for (size_t i = 0; i < ask->count; i++) {
-            parts[2 * i] = entries[i].key;
-            parts[2 * i + 1] = entries[i].value;
+            const struct ration_descriptor_entry *e = &ask->entries[i];
+
+            parts[2 * i] = (struct rn_slice){e->key, e->key_len};
+            parts[2 * i + 1] = (struct rn_slice){e->value, e->value_len};
         }
     }
     d->part_count += item->part_count;
@@ -95,12 +109,9 @@ static void drop_replaced(struct rn_descriptors *d)
 
 static bool match_all(struct rn_descriptors *d, const struct rn_ruleset *ruleset)
 {
-    const struct ration_descriptors *request = d->request;
-    bool known =
-        rn_envoy_has_domain(ruleset, (struct rn_slice){request->domain, request->domain_len});
-    bool any_replaces = false;
+    bool known = rn_envoy_has_domain(ruleset, domain_of(d)), any_replaces = false;
 
-    d->count = request->count;
+    d->count = d->request->count;
     d->part_count = 0;
     for (size_t i = 0; i < d->count; i++) {
         if (!match_one(d, ruleset, i, known))
@@ -144,7 +155,7 @@ void rn_descriptor_charge(struct rn_descriptors *d, size_t charge,
     if (purpose != RN_PURPOSE_LOOK)
         return;
     item->by_outcome = true;
-    item->max_wait_ns = 0; /* who only looks does not wait */
+    item->max_wait_ns = 0; /* a look does not wait */
 }
 
 static void add_one(struct rn_descriptors *d, size_t at)
@@ -153,31 +164,27 @@ static void add_one(struct rn_descriptors *d, size_t at)
     struct rn_gathered *g = &d->gathered;
     enum rn_descriptor_purpose purpose = rn_descriptor_purpose(item->ask);
     uint64_t hits = purpose == RN_PURPOSE_LOOK ? 1 : rn_descriptor_hits(d, item->ask);
-    struct rn_applied applied = {
-        .key = item->parts,
-        .key_count = item->part_count,
-        .refund = purpose == RN_PURPOSE_REFUND,
-        .cost = purpose == RN_PURPOSE_LOOK || purpose == RN_PURPOSE_REFUND ? 0 : hits};
+    uint64_t cost = purpose == RN_PURPOSE_LOOK || purpose == RN_PURPOSE_REFUND ? 0 : hits;
+    struct rn_applied *applied = rn_gather_next(g);
     size_t before = g->tx.n;
 
     if (item->given) {
         struct rn_given_limit *given = &d->given[at];
 
-        rn_descriptors_given_init(given, g->book, item,
-                                  (struct rn_slice){d->request->domain, d->request->domain_len});
-        applied.rule = given->limit.rule;
-        applied.limits = &given->list;
-        applied.limit_count = 1;
-        applied.instead = &given->compiled;
+        rn_descriptors_given_init(given, g->book, item, domain_of(d));
+        *applied = (struct rn_applied){.rule = given->limit.rule,
+                                       .limits = &given->list,
+                                       .limit_count = 1,
+                                       .instead = &given->compiled,
+                                       .key = item->parts,
+                                       .key_count = item->part_count,
+                                       .cost = cost};
     } else if (item->match && item->match->rule) {
-        applied.rule = item->match->rule;
-        applied.limits = item->match->limit ? applied.rule->tiers[0].limits : NULL;
-        applied.limit_count = item->match->limit != NULL;
-        applied.shadow = item->match->shadow_mode || applied.rule->shadow;
+        *applied = rn_applied_of_envoy(item->match, item->parts, item->part_count, cost);
     } else {
         return;
     }
-    *rn_gather_next(g) = applied;
+    applied->refund = purpose == RN_PURPOSE_REFUND;
     rn_gather_add(g);
     item->unlimited |= g->tx.n == before;
     if (g->tx.n == before)
@@ -187,16 +194,7 @@ static void add_one(struct rn_descriptors *d, size_t at)
     rn_descriptor_charge(d, before, purpose, hits);
 }
 
-static bool has_room(const struct rn_gathered *g, size_t charge)
-{
-    const struct rn_transaction_item *item = &g->tx.items[charge];
-    struct rn_charge peek = {
-        .ask = {.op = RN_PEEK, .now_ns = g->tx.now_ns, .cost = g->charges[charge].cost}};
-
-    return rn_limiter_apply(g->r, item->limit, item->key, &peek) == 0 && peek.answer.allowed;
-}
-
-/* A limit in shadow mode never refuses, alone or with others. */
+/* A limit in shadow mode never refuses, by itself or with others. */
 bool rn_descriptor_is_quota(const struct rn_descriptors *d, const struct rn_descriptor *item)
 {
     const struct rn_envoy_limit *match = item->given ? NULL : item->match;
@@ -216,9 +214,17 @@ static void choose_quota(struct rn_descriptors *d)
     if (quotas < 2)
         return;
     g->tx.now_ns = rn_limiter_now(g->r, g->tx.now_ns);
-    for (size_t i = 0; i < d->count && enforced == d->count; i++)
-        if (rn_descriptor_is_quota(d, &d->items[i]) && has_room(g, d->items[i].charge))
+    for (size_t i = 0; i < d->count && enforced == d->count; i++) {
+        size_t at = d->items[i].charge;
+        struct rn_charge peek = {.ask = {.op = RN_PEEK, .now_ns = g->tx.now_ns}};
+
+        if (!rn_descriptor_is_quota(d, &d->items[i]))
+            continue;
+        peek.ask.cost = g->charges[at].cost;
+        if (rn_limiter_apply(g->r, g->tx.items[at].limit, g->tx.items[at].key, &peek) == 0 &&
+            peek.answer.allowed)
             enforced = i;
+    }
     for (size_t i = 0; i < d->count && enforced < d->count; i++)
         if (rn_descriptor_is_quota(d, &d->items[i]) && i != enforced)
             g->tx.items[d->items[i].charge].shadow = true;
@@ -247,34 +253,27 @@ static int refund_all(struct rn_descriptors *d)
 
 /* --- the outcome -------------------------------------------------------------------- */
 
-static int descriptor_of(const struct rn_descriptors *d, int charge)
-{
-    for (size_t i = 0; i < d->count && charge >= 0; i++)
-        if (d->items[i].charges >> charge & 1)
-            return (int)i;
-    return -1;
-}
-
-/* Of those that took a place. A queue's is not longer than the caller would wait; a throttled
- * request goes ahead then. */
-static int64_t delay_of(const struct rn_gathered *g)
-{
-    int64_t delay_ns = 0;
-
-    for (size_t i = 0; i < g->tx.n && !g->all_shadow; i++)
-        if (g->charges[i].taken != 0 && !g->tx.items[i].shadow &&
-            g->charges[i].verdict.delay_ns > delay_ns)
-            delay_ns = g->charges[i].verdict.delay_ns;
-    return g->max_wait_ns > 0 && delay_ns > g->max_wait_ns ? g->max_wait_ns : delay_ns;
-}
-
+/* The delay is the longest of the limits that were charged. That of a queue is not longer than the
+ * caller would wait; a throttled request goes ahead then. */
 static void fill(struct rn_descriptors *d, const struct ration_outcome *o,
                  struct ration_descriptors_outcome *out)
 {
+    const struct rn_gathered *g = &d->gathered;
+    int decider = g->tx.n ? g->tx.decision.decided_by : -1;
+
     out->allowed = o->decision.allowed;
     out->shadowed = o->shadow_refused;
-    out->decided_by = d->gathered.tx.n ? descriptor_of(d, d->gathered.tx.decision.decided_by) : -1;
-    out->delay_ns = out->allowed ? delay_of(&d->gathered) : 0;
+    out->decided_by = -1;
+    for (size_t i = d->count; i-- > 0 && decider >= 0;)
+        if (d->items[i].charges >> decider & 1)
+            out->decided_by = (int)i;
+    out->delay_ns = 0;
+    for (size_t i = 0; i < g->tx.n && out->allowed && !g->all_shadow; i++)
+        if (g->charges[i].taken != 0 && !g->tx.items[i].shadow &&
+            g->charges[i].verdict.delay_ns > out->delay_ns)
+            out->delay_ns = g->charges[i].verdict.delay_ns;
+    if (g->max_wait_ns > 0 && out->delay_ns > g->max_wait_ns)
+        out->delay_ns = g->max_wait_ns;
     out->count = d->count;
     for (size_t i = 0; i < d->count; i++)
         rn_descriptors_status_fill(&out->statuses[i], d, i);
@@ -284,7 +283,7 @@ static void fill(struct rn_descriptors *d, const struct ration_outcome *o,
         out->receipts[i] = o->receipts[i];
 }
 
-/* Of the descriptors that have passed, in their order: who routes by quota takes the first. */
+/* For the descriptors that have passed, in their order: routing by quota takes the first. */
 static void report_metadata(const struct rn_descriptors *d,
                             const struct ration_descriptors_outcome *out)
 {
@@ -303,82 +302,51 @@ static void report_metadata(const struct rn_descriptors *d,
     }
 }
 
-/* --- late debits -------------------------------------------------------------------- */
-
-/* A charge that tells what was used and was not taken. */
-struct late {
-    size_t charge;
-    const struct rn_compiled *limit;
-    uint64_t key;
-    int64_t shift_ns;
-};
-
-static size_t find_late(const struct rn_descriptors *d, struct late late[RATION_CHARGES_MAX])
-{
-    const struct rn_gathered *g = &d->gathered;
-    size_t count = 0;
-
-    for (size_t i = 0; i < g->tx.n; i++) {
-        const struct rn_transaction_item *charged = &g->tx.items[i];
-
-        if (d->purposes[i] == RN_PURPOSE_USED && g->charges[i].taken == 0)
-            late[count++] = (struct late){i, charged->limit, charged->key, charged->shift_ns};
-    }
-    return count;
-}
-
-static void report_late(const struct rn_descriptors *d, size_t charge, uint64_t remaining,
-                        struct ration_descriptors_outcome *out)
-{
-    for (size_t i = 0; i < d->count; i++)
-        if (d->items[i].reported == charge)
-            out->statuses[i].remaining = rn_descriptors_status_clip(remaining);
-}
-
-/* Each by itself. The answer has been filled in, so that the transaction can be used again. */
+/* Charges, each by itself, what was used and did not fit. The outcome has been filled in, so the
+ * transaction can be used again. */
 static void debit_late(struct rn_descriptors *d, struct ration_descriptors_outcome *out)
 {
     struct rn_gathered *g = &d->gathered;
-    struct late late[RATION_CHARGES_MAX];
-    size_t count = find_late(d, late);
+    struct {
+        size_t charge;
+        const struct rn_compiled *limit;
+        uint64_t key;
+        int64_t shift_ns;
+    } late[RATION_CHARGES_MAX];
+    size_t count = 0;
 
+    for (size_t i = 0; i < g->tx.n; i++)
+        if (d->purposes[i] == RN_PURPOSE_USED && g->charges[i].taken == 0) {
+            late[count].charge = i;
+            late[count].limit = g->tx.items[i].limit;
+            late[count].key = g->tx.items[i].key;
+            late[count++].shift_ns = g->tx.items[i].shift_ns;
+        }
     if (rn_likely(count == 0))
         return;
-    rn_transaction_init(&g->tx, g->r, g->charges, 0, g->tx.now_ns);
-    g->tx.uncounted = g->tx.late = true;
+    rn_charge_later_begin(&g->tx, g->r, g->charges, g->tx.now_ns);
     for (size_t i = 0; i < count; i++)
         rn_transaction_add(&g->tx, late[i].limit, late[i].key, d->units[late[i].charge])->shift_ns =
             late[i].shift_ns;
-    rn_transaction_run(&g->tx);
-    rn_charge_later_count(&g->tx, g->book);
+    (void)rn_charge_later_finish(&g->tx, g->book);
     for (size_t i = 0; i < count; i++) {
         const struct rn_applied *applied = &g->rules[g->rule_of[late[i].charge]];
 
         if (g->charges[i].error != 0)
             continue;
-        report_late(d, late[i].charge, g->charges[i].verdict.remaining, out);
+        for (size_t k = 0; k < d->count; k++)
+            if (d->items[k].reported == late[i].charge)
+                out->statuses[k].remaining =
+                    rn_descriptors_status_clip(g->charges[i].verdict.remaining);
         if (applied->rule->values)
-            rn_value_stats_add(g->book, applied->rule, applied->key,
-                               &(struct rn_value_totals){.hits_allowed = d->units[late[i].charge]});
+            rn_value_stats_add(g->book, applied->rule, applied->key, true, 0,
+                               d->units[late[i].charge]);
     }
 }
 
-/* --- bans, and who is denied -------------------------------------------------------- */
+/* --- refusals by a list or a ban ----------------------------------------------------- */
 
-static const struct rn_ban *find_ban(const struct rn_descriptors *d,
-                                     const struct rn_client_index *index,
-                                     const struct ration_descriptor_ask *ask, int64_t *left_ns)
-{
-    const struct rn_gathered *g = &d->gathered;
-    struct rn_slice domain = {d->request->domain, d->request->domain_len};
-    struct ration_request request = {
-        .attributes = d->attributes,
-        .count = rn_descriptor_attributes(domain, ask->entries, ask->count, d->attributes)};
-
-    return rn_ban_find(g->r, index, NULL, &request, g->tx.now_ns, left_ns);
-}
-
-/* The outcome is a refusal that descriptor `at` is the reason of. */
+/* `o` is a refusal because of descriptor `at`. */
 static void refuse_by(struct rn_descriptors *d, size_t at, int64_t left_ns,
                       const struct ration_outcome *o, struct ration_descriptors_outcome *out)
 {
@@ -392,22 +360,29 @@ static void refuse_by(struct rn_descriptors *d, size_t at, int64_t left_ns,
     out->statuses[at].reset_ns = left_ns;
 }
 
-/* Whoever is banned is refused, whatever else the request says; an `allow` beats a ban. */
+/* One banned descriptor refuses the request, whatever the others say; an `allow` beats a ban. */
 static bool decide_by_ban(struct rn_descriptors *d, const struct rn_client_index *index,
                           struct ration_outcome *o, struct ration_descriptors_outcome *out)
 {
+    struct rn_gathered *g = &d->gathered;
     const struct rn_ban *ban = NULL;
     int64_t left_ns = 0;
     size_t at = 0;
 
-    for (; at < d->count && !ban; at++)
-        if (!d->items[at].allowed)
-            ban = find_ban(d, index, d->items[at].ask, &left_ns);
+    for (; at < d->count && !ban; at++) {
+        const struct ration_descriptor_ask *ask = d->items[at].ask;
+        struct ration_request request = {.attributes = d->attributes};
+
+        if (d->items[at].allowed)
+            continue;
+        request.count =
+            rn_descriptor_attributes(domain_of(d), ask->entries, ask->count, d->attributes);
+        ban = rn_ban_find(g->r, index, NULL, &request, g->tx.now_ns, &left_ns);
+    }
     if (!ban)
         return false;
     rn_descriptors_drop_native(d);
-    rn_gather_by_ban(&d->gathered, (struct rn_slice){ban->reason, ban->reason_len}, left_ns, false,
-                     o);
+    rn_gather_by_ban(g, (struct rn_slice){ban->reason, ban->reason_len}, left_ns, false, o);
     refuse_by(d, at - 1, left_ns, o, out);
     return true;
 }
@@ -425,7 +400,7 @@ static int decide(struct rn_descriptors *d, struct ration_descriptors_outcome *o
     size_t denied = g->book->ruleset->apply_to_envoy ? rn_descriptors_add_native(d) : d->count;
 
     if (denied < d->count) {
-        rn_gather_by_list(g, RATION_BY_DENY_LIST, false, &o);
+        rn_gather_by_list(g, RN_MATCH_DENIED, false, &o);
         refuse_by(d, denied, RATION_NEVER, &o, out);
         return 0;
     }
@@ -445,22 +420,6 @@ static int decide(struct rn_descriptors *d, struct ration_descriptors_outcome *o
         debit_late(d, out);
     }
     return code;
-}
-
-/* Without rules every domain is unknown. */
-static void allow_all(struct ration *r, size_t count, struct ration_descriptors_outcome *out)
-{
-    struct rn_stripe *s = rn_stats_stripe(&r->stats);
-
-    out->allowed = true;
-    out->shadowed = false;
-    out->decided_by = -1;
-    out->delay_ns = out->at_ns = 0;
-    out->receipt_count = 0;
-    out->count = count;
-    for (size_t i = 0; i < count; i++)
-        out->statuses[i] = (struct ration_descriptor_status){0};
-    rn_stats_unmatched(s);
 }
 
 int ration_decide_descriptors(struct ration *r, const struct ration_descriptors *request,
@@ -486,8 +445,16 @@ int ration_decide_descriptors(struct ration *r, const struct ration_descriptors 
         rn_gather_init(&d->gathered, r, pin.book, now_ns);
         d->gathered.max_wait_ns = request->max_wait_ns;
         code = decide(d, out);
-    } else {
-        allow_all(r, request->count, out);
+    } else { /* without rules every domain is unknown */
+        out->allowed = true;
+        out->shadowed = false;
+        out->decided_by = -1;
+        out->delay_ns = out->at_ns = 0;
+        out->receipt_count = 0;
+        out->count = request->count;
+        for (size_t i = 0; i < request->count; i++)
+            out->statuses[i] = (struct ration_descriptor_status){0};
+        rn_stats_count_total(s, RN_RESULT_ALLOWED | RN_RESULT_UNMATCHED);
     }
     rn_pin_drop(&pin);
     rn_workspace_return(s, w);

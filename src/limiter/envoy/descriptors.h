@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Private to the files that decide Envoy's requests: what is known of each
- * descriptor on the way.
+ * Private to the files that decide Envoy's requests: the state of each descriptor on the way.
  */
 #ifndef RN_LIMITER_ENVOY_DESCRIPTORS_H
 #define RN_LIMITER_ENVOY_DESCRIPTORS_H
@@ -25,13 +24,13 @@ struct rn_given_limit {
     const struct rn_compiled *own; /* of the rule: a variant */
 };
 
-/* What a descriptor wants. Of those that share a charge the latter counts; refunds share with
- * refunds only. */
+/* What a descriptor asks for. If several share a charge, the largest value counts; refunds share
+ * with refunds only. */
 enum rn_descriptor_purpose {
     RN_PURPOSE_LOOK,   /* 0 hits: whether one unit is left */
     RN_PURPOSE_ADMIT,  /* the hits of the request, or 1 */
-    RN_PURPOSE_USED,   /* hits of its own: a late debit if they do not fit */
-    RN_PURPOSE_REFUND, /* hits to be given back */
+    RN_PURPOSE_USED,   /* the descriptor has hits: a late debit if they do not fit */
+    RN_PURPOSE_REFUND, /* hits to give back */
 };
 
 /* A native rule for one key: charged once for all descriptors that have the key. */
@@ -40,8 +39,8 @@ struct rn_native_charge {
     uint64_t cost; /* the largest of theirs */
     enum rn_descriptor_purpose purpose;
     uint8_t first, count;       /* its charges */
-    char key[RATION_NAME_SIZE]; /* to be told, cut to fit */
-    struct rn_slice reported;   /* the same */
+    char key[RATION_NAME_SIZE]; /* as text, cut to fit */
+    struct rn_slice key_text;   /* the same */
 };
 
 struct rn_descriptor {
@@ -51,13 +50,13 @@ struct rn_descriptor {
     uint32_t part_count;
     uint64_t charges; /* of `gathered`: bit i is charge i */
     uint8_t charge;   /* that of `match` or of its own limit; RN_NO_CHARGE: there is none */
-    uint8_t reported; /* the charge that its status tells of; RN_NO_CHARGE: none */
+    uint8_t reported; /* the charge that its status reports; RN_NO_CHARGE: none */
     bool given;       /* the limit of the ask counts */
     bool unlimited;   /* a rule applies that has no limit for it */
     bool allowed;     /* by an `allow`: neither limits nor bans apply */
 };
 
-/* Large (about 120 KB): part of a workspace. What lies behind counts is unset. */
+/* Large (about 120 KB): part of a workspace. Items beyond their counts are unset. */
 struct rn_descriptors {
     const struct ration_descriptors *request;
     struct rn_matches *matches;          /* scratch for native rules, */
@@ -81,13 +80,18 @@ void rn_descriptors_given_init(struct rn_given_limit *given, const struct rn_boo
 int64_t rn_descriptors_given_period(enum ration_unit unit);
 enum ration_unit rn_descriptors_given_unit(int64_t period_ns);
 
-/* descriptors.c: whether it is refused only together with all others that are so. */
+/* descriptors.c: the limit for a descriptor in Envoy's trees, as of rn_envoy_match. */
+const struct rn_envoy_limit *
+rn_descriptor_match(const struct rn_ruleset *ruleset, struct rn_slice domain,
+                    const struct ration_descriptor_entry *from, size_t count,
+                    struct rn_slice parts[RN_ENVOY_PARTS_MAX], uint32_t *part_count);
+/* Whether it is in quota mode: the request is over only if all of these are. */
 bool rn_descriptor_is_quota(const struct rn_descriptors *d, const struct rn_descriptor *item);
 enum rn_descriptor_purpose rn_descriptor_purpose(const struct ration_descriptor_ask *ask);
 /* The hits it names, or those of the request. */
 uint64_t rn_descriptor_hits(const struct rn_descriptors *d,
                             const struct ration_descriptor_ask *ask);
-/* Says what a charge is for. */
+/* Sets what a charge is for. */
 void rn_descriptor_charge(struct rn_descriptors *d, size_t charge,
                           enum rn_descriptor_purpose purpose, uint64_t units);
 

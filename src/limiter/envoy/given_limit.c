@@ -37,40 +37,29 @@ enum ration_unit rn_descriptors_given_unit(int64_t period_ns)
     return RATION_UNIT_UNKNOWN;
 }
 
-static void compile(struct rn_given_limit *g, const struct ration_descriptor_ask *ask)
+void rn_descriptors_given_init(struct rn_given_limit *g, const struct rn_book *book,
+                               const struct rn_descriptor *d, struct rn_slice domain)
 {
-    int64_t period_ns = rn_descriptors_given_period(ask->unit);
-    uint64_t amount = ask->requests_per_unit;
+    const struct rn_rule *rule = d->match ? d->match->rule : NULL;
+    struct rn_compiled_rule from = {.name = domain, .copy = COPY, .limit = &g->limit.limit};
+    int64_t period_ns = rn_descriptors_given_period(d->ask->unit);
+    uint64_t amount = d->ask->requests_per_unit;
 
     /* No limit may admit more than one unit in a nanosecond. */
     amount = amount < (uint64_t)period_ns ? amount : (uint64_t)period_ns;
     g->limit = (struct rn_rule_limit){
         .spec = {.algorithm = RATION_FIXED_WINDOW, .amount = amount, .period_ns = period_ns}};
     rn_limit_init(&g->limit.limit, &g->limit.spec);
-}
-
-/* For a limit that no rule has. */
-static void make_rule(struct rn_rule *rule, struct rn_slice domain)
-{
-    *rule = (struct rn_rule){
-        .name = domain, .index = RN_AD_HOC, .envoy = true, .response = {.status = 429}};
-    rn_rule_entitle(rule);
-}
-
-void rn_descriptors_given_init(struct rn_given_limit *g, const struct rn_book *book,
-                               const struct rn_descriptor *d, struct rn_slice domain)
-{
-    const struct rn_rule *rule = d->match ? d->match->rule : NULL;
-    struct rn_compiled_rule from = {.name = domain, .copy = COPY, .limit = &g->limit.limit};
-
-    compile(g, d->ask);
     g->list = &g->limit;
-    if (rule)
+    if (rule) {
         from = (struct rn_compiled_rule){.name = rule->name,
                                          .limit = &g->limit.limit,
                                          .charge_flags = rn_book_charge_flags(rule)};
-    else
-        make_rule(&g->rule, domain);
+    } else {
+        g->rule = (struct rn_rule){
+            .name = domain, .index = RN_AD_HOC, .envoy = true, .response = {.status = 429}};
+        rn_rule_entitle(&g->rule);
+    }
     g->limit.rule = rule ? rule : &g->rule;
     rn_compiled_init_rule(&g->compiled, book->secret, g->limit.rule->index, &from);
     if (!rule || !d->match->limit)

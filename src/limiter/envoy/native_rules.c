@@ -2,10 +2,9 @@
 /*
  * Native rules for Envoy's requests, where a rules file says apply_to_envoy.
  *
- * Each descriptor is asked about as a request of its own: its attributes are its entries,
- * and the domain. A rule is charged once for each key, however many descriptors have that
- * key. Of these the one with the most entries counts, since it says most about tier and
- * priority; and the largest cost.
+ * Each descriptor is matched like a request whose attributes are its entries and the domain. A rule
+ * is charged once for each key, however many descriptors have that key. Tier and priority are those
+ * of the descriptor with the most entries, the cost is the largest.
  */
 #include <string.h>
 
@@ -22,33 +21,8 @@ size_t rn_descriptor_attributes(struct rn_slice domain,
     return count + 1;
 }
 
-/* Of one client all limits of a rule have the same; also under an unlimited tier. */
-static uint64_t hash_key(const struct rn_book *book, const struct rn_applied *applied)
-{
-    const struct rn_rule *rule = applied->rule;
-
-    for (uint32_t i = 0; i < rule->tier_count; i++)
-        if (rule->tiers[i].limit_count != 0)
-            return rn_gather_hash(applied, &book->limits[rule->tiers[i].limits[0]->id]);
-    return 0; /* nothing is counted */
-}
-
-/* A rule that another descriptor has brought for the same key; NULL: none has. */
-static struct rn_native_charge *find_same(struct rn_descriptors *d, const struct rn_rule *rule,
-                                          uint64_t hash, enum rn_descriptor_purpose purpose)
-{
-    for (uint32_t i = 0; i < d->gathered.rule_count; i++) {
-        struct rn_native_charge *n = &d->natives[i];
-
-        if (d->gathered.rules[i].rule == rule && n->hash == hash &&
-            (n->purpose == RN_PURPOSE_REFUND) == (purpose == RN_PURPOSE_REFUND))
-            return n;
-    }
-    return NULL;
-}
-
-/* NULL: too many apply. The key that is told later must not point into the match, which the next
- * descriptor overwrites. */
+/* NULL: too many apply. The key must not point into the match, which the next descriptor
+ * overwrites. */
 static struct rn_native_charge *add_rule(struct rn_descriptors *d, const struct rn_applied *applied)
 {
     struct rn_gathered *g = &d->gathered;
@@ -65,23 +39,29 @@ static struct rn_native_charge *add_rule(struct rn_descriptors *d, const struct 
     n->purpose = RN_PURPOSE_LOOK;
     n->first = (uint8_t)before;
     n->count = (uint8_t)(g->tx.n - before);
-    n->reported =
+    n->key_text =
         (struct rn_slice){n->key, rn_gather_join_key(&g->rules[at], n->key, sizeof n->key)};
-    g->rules[at].key = &n->reported;
+    g->rules[at].key = &n->key_text;
     g->rules[at].key_names = NULL;
     g->rules[at].key_count = 1;
     return n;
 }
 
+/* All limits of a rule have the same hash for one client, also under an unlimited tier. */
 static void add_match(struct rn_descriptors *d, struct rn_descriptor *item,
                       const struct rn_match *match)
 {
     enum rn_descriptor_purpose purpose = rn_descriptor_purpose(item->ask);
     struct rn_applied applied = rn_applied_of(match);
-    uint64_t hash = hash_key(d->gathered.book, &applied);
-    struct rn_native_charge *n = find_same(d, match->rule, hash, purpose);
+    const struct rn_compiled *any = rn_book_any_limit(d->gathered.book, match->rule);
+    uint64_t hash = any ? rn_gather_hash(&applied, any) : 0;
+    struct rn_native_charge *n = NULL;
 
     applied.refund = purpose == RN_PURPOSE_REFUND;
+    for (uint32_t i = 0; i < d->gathered.rule_count && !n; i++)
+        if (d->gathered.rules[i].rule == match->rule && d->natives[i].hash == hash &&
+            d->gathered.rules[i].refund == applied.refund)
+            n = &d->natives[i]; /* another descriptor has the same key */
     if (!n)
         n = add_rule(d, &applied);
     if (!n)
@@ -94,25 +74,7 @@ static void add_match(struct rn_descriptors *d, struct rn_descriptor *item,
     item->unlimited |= n->count == 0;
 }
 
-/* No limit of either kind applies to a descriptor that is allowed. */
-static void add_matches(struct rn_descriptors *d, struct rn_descriptor *item,
-                        const struct rn_matches *matches)
-{
-    if (matches->outcome == RN_MATCH_TOO_MANY)
-        d->gathered.error = RATION_EINVAL;
-    if (matches->outcome == RN_MATCH_ALLOWED) {
-        item->allowed = true;
-        item->match = NULL;
-        item->given = false;
-    }
-    if (matches->outcome != RN_MATCH_LIMITS)
-        return;
-    for (uint32_t i = 0; i < matches->count && d->gathered.error == 0; i++)
-        if (matches->items[i].rule->for_envoy)
-            add_match(d, item, &matches->items[i]);
-}
-
-/* Those with the most entries first; of as many, in the order of the request. */
+/* The most entries first; descriptors with equally many stay in the order of the request. */
 static void sort_by_entries(const struct rn_descriptors *d, uint8_t order[RATION_DESCRIPTORS_MAX])
 {
     for (size_t i = 0; i < d->count; i++) {
@@ -162,11 +124,23 @@ size_t rn_descriptors_add_native(struct rn_descriptors *d)
 
         request.count = rn_descriptor_attributes(domain, ask->entries, ask->count, d->attributes);
         rn_match_request(d->gathered.book->ruleset, &request, matches);
-        if (matches->outcome == RN_MATCH_DENIED) {
+        switch (matches->outcome) {
+        case RN_MATCH_DENIED:
             rn_descriptors_drop_native(d);
             return order[i];
+        case RN_MATCH_TOO_MANY:
+            d->gathered.error = RATION_EINVAL;
+            break;
+        case RN_MATCH_ALLOWED: /* no limit of either kind applies to it */
+            item->allowed = true;
+            item->match = NULL;
+            item->given = false;
+            break;
+        case RN_MATCH_LIMITS:
+            for (uint32_t m = 0; m < matches->count && d->gathered.error == 0; m++)
+                if (matches->items[m].rule->for_envoy)
+                    add_match(d, item, &matches->items[m]);
         }
-        add_matches(d, item, matches);
     }
     settle(d);
     return d->count;

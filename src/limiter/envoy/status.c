@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is told about each descriptor.
+ * The status of each descriptor.
  */
-#include "limiter/decide/verdict.h"
 #include "limiter/envoy/descriptors.h"
 
 uint32_t rn_descriptors_status_clip(uint64_t n)
@@ -10,8 +9,8 @@ uint32_t rn_descriptors_status_clip(uint64_t n)
     return n < UINT32_MAX ? (uint32_t)n : UINT32_MAX;
 }
 
-/* Until the window ends, also one in which nothing is spent: clients spread their
- * requests by it. */
+/* The time until the window ends, also if nothing is spent in it: clients spread their requests by
+ * it. */
 static int64_t reset_of(const struct rn_transaction *tx, size_t charge)
 {
     const struct rn_limit *limit = &tx->items[charge].limit->limit;
@@ -26,34 +25,7 @@ static int64_t reset_of(const struct rn_transaction *tx, size_t charge)
                                                                        : verdict->retry_after_ns;
 }
 
-/* As the file says it, unless something else took its place. */
-static void report_limit(struct ration_descriptor_status *status, const struct rn_descriptor *item,
-                         const struct rn_rule_limit *limit)
-{
-    const struct rn_envoy_limit *match = item->match;
-
-    if (match && limit == match->limit) {
-        status->requests_per_unit = match->requests_per_unit;
-        status->unit = (enum ration_unit)match->unit;
-        return;
-    }
-    status->requests_per_unit = rn_descriptors_status_clip(limit->spec.amount);
-    status->unit = rn_descriptors_given_unit(limit->spec.period_ns);
-}
-
-static void report_names(struct ration_descriptor_status *status, const struct rn_descriptor *item,
-                         const struct rn_rule *rule)
-{
-    rn_slice_copy(status->rule, sizeof status->rule, rule->name);
-    if (!rule->envoy)
-        rn_slice_copy(status->name, sizeof status->name, rule->name);
-    else if (item->match && !item->given)
-        rn_slice_copy(status->name, sizeof status->name, item->match->name);
-    else
-        status->name[0] = '\0';
-}
-
-/* Charged as shadow limits are, other than for the choice among quotas. */
+/* Whether a charge is a shadow, and not only because another quota was chosen. */
 static bool is_shadow(const struct rn_descriptors *d, const struct rn_descriptor *item,
                       size_t charge)
 {
@@ -107,6 +79,19 @@ void rn_descriptors_status_fill(struct ration_descriptor_status *status, struct 
     status->shadow = !verdict->allowed && shadow;
     status->remaining = rn_descriptors_status_clip(verdict->remaining);
     status->reset_ns = reset_of(&g->tx, item->reported);
-    report_limit(status, item, g->limits[item->reported]);
-    report_names(status, item, g->rules[g->rule_of[item->reported]].rule);
+    const struct rn_rule_limit *limit = g->limits[item->reported];
+    const struct rn_rule *rule = g->rules[g->rule_of[item->reported]].rule;
+
+    if (item->match && limit == item->match->limit) { /* as the file says it */
+        status->requests_per_unit = item->match->requests_per_unit;
+        status->unit = (enum ration_unit)item->match->unit;
+    } else {
+        status->requests_per_unit = rn_descriptors_status_clip(limit->spec.amount);
+        status->unit = rn_descriptors_given_unit(limit->spec.period_ns);
+    }
+    rn_slice_copy(status->rule, sizeof status->rule, rule->name);
+    if (!rule->envoy)
+        rn_slice_copy(status->name, sizeof status->name, rule->name);
+    else if (item->match && !item->given)
+        rn_slice_copy(status->name, sizeof status->name, item->match->name);
 }

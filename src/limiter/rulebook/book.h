@@ -28,7 +28,7 @@
 
 /* One state that a key of the rule may have: a shape, the largest limit of it. */
 struct rn_member {
-    const struct rn_compiled *limit; /* or the mark of one in that place */
+    const struct rn_compiled *limit; /* or the mark of a limit in that place */
     uint32_t place;
     bool fresh;
 };
@@ -36,17 +36,17 @@ struct rn_member {
 struct rn_retired {
     struct rn_compiled limit; /* a copy */
     uint32_t place;
-    int64_t until_ns; /* when no key can have anything spent any more */
+    int64_t until_ns; /* no key can have anything spent after that */
 };
 
 struct rn_family {
-    const struct rn_member *members; /* of those that count, and marks; one for each state */
+    const struct rn_member *members; /* one for each state: limits that count, and marks */
     uint32_t member_count;
     uint32_t places; /* the most limits that apply at once, */
     uint32_t paired; /* and how many of them have a predecessor in their place */
     uint32_t retired_count;
     const struct rn_retired *retired;
-    const struct rn_compiled *claim; /* inherit.c: who takes it carries over; NULL: nobody */
+    const struct rn_compiled *claim; /* inherit.c: the thread that takes it carries over; or NULL */
     int64_t until_ns;                /* the latest of theirs; INT64_MIN: nothing to inherit */
 };
 
@@ -66,9 +66,9 @@ struct rn_book {
     uint32_t value_count;           /* how many places there are */
     const struct rn_rule **by_name; /* sorted, as are */
     const struct rn_compiled **by_salt;
-    struct rn_book *next;                 /* pin.c: one that could not be freed */
+    struct rn_book *next;                 /* pin.c: a book that could not be freed */
     struct rn_client_index *client_index; /* overrides and bans; owned; NULL: there are none */
-    uint64_t version;                     /* how often rules had been put in place */
+    uint64_t version;                     /* counts the loads of rules */
     bool handed_over; /* another book owns all but the client index: rn_book_renew */
 };
 
@@ -77,41 +77,48 @@ static inline struct rn_client_index *rn_book_client_index(const struct rn_book 
     return __atomic_load_n(&book->client_index, __ATOMIC_ACQUIRE);
 }
 
-/* Takes the ruleset unless it returns NULL: out of memory. The secret outlives
- * the book. `old` is the book it
- * will replace at `now_ns`, or NULL; it is only read, and not needed later. */
+/* Takes the ruleset, unless it returns NULL: out of memory. The secret outlives the book. `old` is
+ * the book that it will replace at `now_ns`, or NULL; it is only read, and not needed later. */
 struct rn_book *rn_book_new(struct rn_ruleset *ruleset, const struct rn_hash_key *secret,
                             const struct rn_book *old, int64_t now_ns);
 void rn_book_free(struct rn_book *book);
 
-/* The same book with another client index, to be swapped for it: the way to learn that
- * nobody reads the old client index any more. Once it is in place, `handed_over` of the old
- * one is to be set, whose remains can then be freed. NULL: out of memory. */
+/* The same book with another client index. The caller swaps it in, which waits until no thread
+ * reads the old index, sets `handed_over` of the old book and frees it. NULL: out of memory. */
 struct rn_book *rn_book_renew(const struct rn_book *book, struct rn_client_index *index);
 
 /* RN_CHARGE_* of the limits of a rule. */
 unsigned rn_book_charge_flags(const struct rn_rule *rule);
 
+/* Any limit of the rule: all have the same seed. NULL: every tier is unlimited. */
+static inline const struct rn_compiled *rn_book_any_limit(const struct rn_book *book,
+                                                          const struct rn_rule *rule)
+{
+    for (uint32_t i = 0; i < rule->tier_count; i++)
+        if (rule->tiers[i].limit_count != 0)
+            return &book->limits[rule->tiers[i].limits[0]->id];
+    return NULL;
+}
+
 /* NULL: there is no such rule. */
 const struct rn_rule *rn_book_find(const struct rn_book *book, struct rn_slice name);
 
-/* A limit with this salt: the one of this capacity, else the smallest. NULL: it
- * is gone. */
+/* The limit with this salt and capacity, else the smallest with this salt. NULL: there is none. */
 const struct rn_compiled *rn_book_find_limit(const struct rn_book *book, uint64_t salt,
                                              uint64_t cap);
 
-/* To be called when nobody counts in `old` any more: adds what its rules have
- * counted to those of the same name. */
+/* Adds the counts of the rules of `old` to the rules of the same name. No thread may count in `old`
+ * any more. */
 void rn_book_carry(struct rn_book *book, const struct rn_book *old);
 
-/* What a rule has counted in this book and its predecessors. */
+/* The counts of a rule in this book and its predecessors. */
 void rn_book_totals(const struct rn_book *book, const struct rn_rule *rule,
                     struct rn_counts *counts);
 
 /* family.c: finds members and variants of the rule, whose limits are compiled.
  * False: out of memory. */
 bool rn_family_link(struct rn_book *book, const struct rn_rule *rule);
-/* And the predecessors of its members. */
+/* Finds the predecessors of its members. */
 bool rn_family_succeed(struct rn_book *book, const struct rn_rule *rule,
                        const struct rn_family *old, int64_t now_ns);
 

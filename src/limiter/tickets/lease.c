@@ -1,20 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Concurrency limits: places held under a lease.
+ * Concurrency limits: places held under a lease, and tickets by which any process that shares the
+ * table renews and releases them.
  */
-#include "limiter/tickets/lease.h"
 
-#include "limiter/limiter.h"
+#include <string.h>
 
-/* The limit of a charge if it is one of places and the lease is possible. */
+#include "limiter/decide/gather.h"
+#include "limiter/tickets/ticket.h"
+
+static bool can_last(int64_t lease_ns)
+{
+    return lease_ns >= 0 && lease_ns <= RATION_LEASE_MAX_NS;
+}
+
+/* The limit of a charge if it is a concurrency limit and the lease is possible. */
 static const struct rn_compiled *find_places(const struct ration *r, const struct ration_charge *c,
                                              int64_t lease_ns, struct rn_compiled *own)
 {
     const struct rn_compiled *l = rn_limiter_find(r, c, own);
 
-    if (!l || l->limit.algorithm != RATION_CONCURRENCY)
-        return NULL;
-    return lease_ns >= 0 && lease_ns <= RATION_LEASE_MAX_NS ? l : NULL;
+    return l && l->limit.algorithm == RATION_CONCURRENCY && can_last(lease_ns) ? l : NULL;
 }
 
 int ration_acquire(struct ration *r, struct ration_charge *c, int64_t lease_ns, int64_t now_ns,
@@ -90,4 +96,94 @@ int rn_limiter_lease_change(struct ration *r, enum rn_op op, uint64_t lease,
     int code = rn_limiter_apply(r, &places, place->hash, &charge);
 
     return code == 0 && !charge.answer.allowed ? RATION_EGONE : code;
+}
+
+/* --- tickets --------------------------------------------------------------------------- */
+
+int ration_acquire_request(struct ration *r, const struct ration_request *request, int64_t lease_ns,
+                           int64_t now_ns, struct ration_outcome *out,
+                           char ticket[RATION_TICKET_SIZE])
+{
+    struct rn_terms terms = {.lease_ns = lease_ns};
+    struct rn_ticket t = {.kind = RN_TICKET_LEASE};
+
+    if (!can_last(lease_ns) || request->drain)
+        return RATION_EINVAL;
+    int code = rn_gather_decide(r, request, now_ns, &terms, out);
+
+    if (code != 0)
+        return code;
+    ticket[0] = '\0';
+    if (out->place_count == 0)
+        return 0;
+    t.id = out->lease;
+    t.place_count = out->place_count;
+    memcpy(t.places, out->places, out->place_count * sizeof *out->places);
+    rn_ticket_issue(r, &t, ticket);
+    return 0;
+}
+
+int ration_acquire_ticket(struct ration *r, struct ration_charge *c, int64_t lease_ns,
+                          int64_t now_ns, char ticket[RATION_TICKET_SIZE])
+{
+    struct rn_ticket t = {.kind = RN_TICKET_LEASE, .place_count = 1};
+    struct rn_compiled own;
+    const struct rn_compiled *l = rn_limiter_find(r, c, &own);
+    int code = ration_acquire(r, c, lease_ns, now_ns, &t.id);
+
+    if (code != 0)
+        return code;
+    ticket[0] = '\0';
+    if (t.id == 0)
+        return 0;
+    t.places[0] = (struct ration_place){.hash = c->hash,
+                                        .amount = l->limit.amount,
+                                        .lease_ns = lease_ns ? lease_ns : l->limit.lease_ns};
+    rn_ticket_issue(r, &t, ticket);
+    return 0;
+}
+
+static bool parse(const struct ration *r, const char *ticket, size_t len, struct rn_ticket *t)
+{
+    return rn_ticket_verify(r, ticket, len, t) && t->kind == RN_TICKET_LEASE;
+}
+
+int ration_ticket_renew(struct ration *r, const char *ticket, size_t len, int64_t lease_ns,
+                        int64_t now_ns, int64_t *expires_after_ns)
+{
+    struct rn_ticket t;
+    int64_t earliest_ns = RATION_LEASE_MAX_NS;
+    int first = 0;
+
+    if (!can_last(lease_ns) || !parse(r, ticket, len, &t))
+        return RATION_EINVAL;
+    now_ns = rn_limiter_now(r, now_ns);
+    for (uint32_t i = 0; i < t.place_count; i++) {
+        int64_t lasts_ns = lease_ns ? lease_ns : t.places[i].lease_ns;
+        int code = rn_limiter_lease_change(r, RN_RENEW, t.id, &t.places[i], lasts_ns, now_ns);
+
+        first = first ? first : code;
+        earliest_ns = lasts_ns < earliest_ns ? lasts_ns : earliest_ns;
+    }
+    if (first == 0 && expires_after_ns)
+        *expires_after_ns = earliest_ns;
+    return first;
+}
+
+int ration_ticket_release(struct ration *r, const char *ticket, size_t len, int64_t now_ns)
+{
+    struct rn_ticket t;
+    bool released = false;
+    int failed = 0;
+
+    if (!parse(r, ticket, len, &t))
+        return RATION_EINVAL;
+    now_ns = rn_limiter_now(r, now_ns);
+    for (uint32_t i = 0; i < t.place_count; i++) {
+        int code = rn_limiter_lease_change(r, RN_RELEASE, t.id, &t.places[i], 0, now_ns);
+
+        released |= code == 0;
+        failed = code != 0 && code != RATION_EGONE ? code : failed;
+    }
+    return failed ? failed : released ? 0 : RATION_EGONE;
 }

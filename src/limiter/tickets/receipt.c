@@ -8,38 +8,35 @@
 #include "limiter/decide/gather.h"
 #include "limiter/limiter.h"
 
-__extension__ typedef unsigned __int128 u128;
-
-/* The limit that the client has instead of the rule's, if it is of that shape. */
-static const struct rn_compiled *find_override(const struct rn_book *book,
-                                               const struct ration_receipt *receipt)
-{
-    const struct rn_client_index *index = rn_book_client_index(book);
-    const struct rn_override *o =
-        index ? rn_map_find(&index->overrides, receipt->hash ^ receipt->salt) : NULL;
-
-    return o && o->plan->limit && o->plan->compiled.salt == receipt->salt ? &o->plan->compiled
-                                                                          : NULL;
-}
-
 const struct rn_compiled *rn_receipt_find(const struct rn_book *book,
                                           const struct ration_receipt *receipt)
 {
     const struct rn_compiled *l = rn_book_find_limit(book, receipt->salt, receipt->cap);
-    const struct rn_compiled *instead;
+    const struct rn_client_index *index = rn_book_client_index(book);
 
-    if (l && l->limit.cap == receipt->cap)
+    if ((l && l->limit.cap == receipt->cap) || !index)
         return l;
-    instead = find_override(book, receipt);
-    return instead && (!l || instead->limit.cap == receipt->cap) ? instead : l;
+    const struct rn_override *o = rn_map_find(&index->overrides, receipt->hash ^ receipt->salt);
+
+    return o && o->plan->limit && o->plan->compiled.salt == receipt->salt &&
+                   (!l || o->plan->compiled.limit.cap == receipt->cap)
+               ? &o->plan->compiled
+               : l;
 }
 
-/* Of those given at open, likewise; else the smallest. */
-static const struct rn_compiled *find_given(const struct ration *r,
-                                            const struct ration_receipt *receipt)
+/* *shift_ns is that of the rule's windows. Of the limits given at open, the one of that capacity,
+ * else the smallest. NULL: the limit is gone. */
+static const struct rn_compiled *find_limit(const struct ration *r, const struct rn_book *book,
+                                            const struct ration_receipt *receipt, int64_t *shift_ns)
 {
-    const struct rn_compiled *found = NULL;
+    const struct rn_compiled *found = book ? rn_receipt_find(book, receipt) : NULL;
 
+    *shift_ns = 0;
+    if (found) {
+        *shift_ns =
+            rn_gather_shift_ns(&book->ruleset->rules[found->index], receipt->hash ^ receipt->salt);
+        return found;
+    }
     for (size_t i = 0; i < r->limit_count; i++) {
         const struct rn_compiled *l = &r->limits[i];
 
@@ -52,22 +49,9 @@ static const struct rn_compiled *find_given(const struct ration *r,
     return found;
 }
 
-/* *shift_ns is that of the rule's windows. NULL: it is gone. */
-static const struct rn_compiled *find_limit(const struct ration *r, const struct rn_book *book,
-                                            const struct ration_receipt *receipt, int64_t *shift_ns)
-{
-    const struct rn_compiled *l = book ? rn_receipt_find(book, receipt) : NULL;
-
-    *shift_ns = 0;
-    if (!l)
-        return find_given(r, receipt);
-    *shift_ns = rn_gather_shift_ns(&book->ruleset->rules[l->index], receipt->hash ^ receipt->salt);
-    return l;
-}
-
-/* What `units` of then are today. Buckets of one shape take equally long to fill,
- * and their states are times: a unit of a bucket that is now smaller is worth
- * more time than was charged for it. */
+/* Units of the limit today that were charged as `units` under a capacity of `cap`. Buckets of one
+ * shape take equally long to fill, and their states are times: a unit of a bucket that is now
+ * smaller is worth more time than was charged for it. */
 static uint64_t units_today(const struct rn_compiled *l, uint64_t cap, uint64_t units)
 {
     bool bucket =

@@ -11,15 +11,6 @@
 #include "limiter/limiter.h"
 #include "limiter/tickets/reservation.h"
 
-/* In whole seconds. */
-static int64_t memory_ns(const struct rn_limit *l)
-{
-    int64_t ns = rn_envelope_memory_ns(l);
-
-    return ns < RN_RESERVATION_MAX_NS ? (ns / RN_SECOND_NS + 1) * RN_SECOND_NS
-                                      : RN_RESERVATION_MAX_NS;
-}
-
 static struct rn_charge ask(struct ration *r, enum rn_op op, const struct rn_limit *limit,
                             uint64_t key, int64_t now_ns)
 {
@@ -33,21 +24,23 @@ static struct rn_charge ask(struct ration *r, enum rn_op op, const struct rn_lim
                                       .wall_offset_ns = rn_table_wall_offset(r->table, now_ns)}};
 }
 
-static void init_limit(struct rn_limit *entry, const struct rn_limit *of)
+/* The entry lasts as long as the limit remembers, in whole seconds. */
+static void init_entry(struct rn_limit *entry, const struct rn_limit *of)
 {
-    rn_limit_init(entry, &(struct ration_limit){.algorithm = RATION_TOKEN_BUCKET,
-                                                .amount = 1,
-                                                .period_ns = memory_ns(of)});
+    int64_t ns = rn_envelope_memory_ns(of);
+
+    rn_compiled_init_flag(entry, ns < RN_RESERVATION_MAX_NS ? (ns / RN_SECOND_NS + 1) * RN_SECOND_NS
+                                                            : RN_RESERVATION_MAX_NS);
 }
 
-/* One that is there already is of an earlier reset. */
+/* An entry that is there already is from an earlier reset. */
 int rn_reset_log_add(struct ration *r, const struct rn_limit *limit, uint64_t key, int64_t now_ns)
 {
     struct rn_limit entry;
 
     if (r->fallback || limit->form == RN_FORM_PLACES) /* those are released, never given back */
         return 0;
-    init_limit(&entry, limit);
+    init_entry(&entry, limit);
     struct rn_charge batch[] = {ask(r, RN_RESET, &entry, key, now_ns),
                                 ask(r, RN_TAKE, &entry, key, now_ns)};
 
@@ -62,7 +55,7 @@ bool rn_reset_log_covers(struct ration *r, const struct rn_limit *limit, uint64_
 
     if (r->fallback)
         return false;
-    init_limit(&entry, limit);
+    init_entry(&entry, limit);
     struct rn_charge peek = ask(r, RN_PEEK, &entry, key, now_ns);
 
     rn_store_apply(r->store, &peek, 1);

@@ -7,7 +7,7 @@
  *   RESERVATION  at, timeout, reserved, number of receipts and whether the limit
  *                is given, receipts, the limit if it is, lease and its places
  *   LEASE        places
- *   DUE, TURN    at, timeout, number of receipts, receipts
+ *   DUE, DELAY   at, timeout, number of receipts, receipts
  *   receipt      hash, salt, mark, capacity, taken
  *   places       how many; for each hash, amount, length of the lease
  */
@@ -52,7 +52,7 @@ static void put_number(struct writer *w, uint64_t n)
     *w->at++ = (unsigned char)n;
 }
 
-/* What is missing reads as 0 and is noted. */
+/* Bytes that are missing read as 0 and set `bad`. */
 struct reader {
     const unsigned char *at, *end;
     bool bad;
@@ -71,7 +71,7 @@ static uint64_t get_fixed(struct reader *r)
     return n;
 }
 
-/* In as few bytes as can be: nothing else is written. */
+/* Rejects a number in more bytes than it needs: there is one text for each ticket. */
 static uint64_t get_number(struct reader *r)
 {
     uint64_t n = 0;
@@ -121,32 +121,11 @@ static void get_places(struct reader *r, struct rn_ticket *t)
     }
 }
 
-static void put_zone(struct writer *w, const char zone[RATION_ZONE_TEXT])
-{
-    size_t len = strnlen(zone, RATION_ZONE_TEXT - 1);
-
-    put_number(w, len);
-    memcpy(w->at, zone, len);
-    w->at += len;
-}
-
-static void get_zone(struct reader *r, char zone[RATION_ZONE_TEXT])
-{
-    size_t len = get_up_to(r, RATION_ZONE_TEXT - 1);
-
-    if ((size_t)(r->end - r->at) < len) {
-        r->bad = true;
-        return;
-    }
-    memcpy(zone, r->at, len);
-    zone[len] = '\0';
-    r->at += len;
-    r->bad |= strlen(zone) != len;
-}
-
 /* Without a lease: places are no receipts. */
 static void put_spec(struct writer *w, const struct ration_limit *spec)
 {
+    size_t len = strnlen(spec->zone, RATION_ZONE_TEXT - 1);
+
     put_number(w, spec->algorithm);
     put_number(w, spec->amount);
     put_number(w, (uint64_t)spec->period_ns);
@@ -156,8 +135,11 @@ static void put_spec(struct writer *w, const struct ration_limit *spec)
     put_number(w, spec->from_first);
     put_number(w, (uint64_t)spec->step_ns);
     put_number(w, (uint64_t)spec->calendar);
-    if (spec->calendar != RATION_CALENDAR_NONE)
-        put_zone(w, spec->zone);
+    if (spec->calendar == RATION_CALENDAR_NONE)
+        return;
+    put_number(w, len);
+    memcpy(w->at, spec->zone, len);
+    w->at += len;
 }
 
 static void get_spec(struct reader *r, struct ration_limit *spec)
@@ -174,122 +156,100 @@ static void get_spec(struct reader *r, struct ration_limit *spec)
     spec->from_first = get_up_to(r, 1) != 0;
     spec->step_ns = (int64_t)get_up_to(r, INT64_MAX);
     spec->calendar = (enum ration_calendar)get_up_to(r, RATION_CALENDAR_YEAR);
-    if (spec->calendar != RATION_CALENDAR_NONE)
-        get_zone(r, spec->zone);
+    if (spec->calendar != RATION_CALENDAR_NONE) {
+        size_t len = get_up_to(r, RATION_ZONE_TEXT - 1);
+
+        if ((size_t)(r->end - r->at) < len) {
+            r->bad = true;
+            return;
+        }
+        memcpy(spec->zone, r->at, len);
+        spec->zone[len] = '\0';
+        r->at += len;
+        r->bad |= strlen(spec->zone) != len;
+    }
     r->bad |= spec->algorithm == RATION_CONCURRENCY || rn_limit_fault(spec) != NULL;
-}
-
-static void put_receipt(struct writer *w, const struct ration_receipt *receipt)
-{
-    put_fixed(w, receipt->hash);
-    put_fixed(w, receipt->salt);
-    put_fixed(w, (uint64_t)receipt->mark);
-    put_number(w, receipt->cap);
-    put_number(w, receipt->taken);
-}
-
-static void get_receipt(struct reader *r, struct ration_receipt *receipt)
-{
-    receipt->hash = get_fixed(r);
-    receipt->salt = get_fixed(r);
-    receipt->mark = (int64_t)get_fixed(r);
-    receipt->cap = get_number(r);
-    receipt->taken = get_number(r);
-}
-
-static void put_receipts(struct writer *w, const struct rn_ticket *t)
-{
-    for (uint32_t i = 0; i < t->receipt_count; i++)
-        put_receipt(w, &t->receipts[i]);
-}
-
-static void get_receipts(struct reader *r, struct rn_ticket *t, uint64_t count)
-{
-    t->receipt_count = (uint32_t)count;
-    r->bad |= t->receipt_count > (t->given ? 1 : RATION_CHARGES_MAX);
-    for (uint32_t i = 0; i < t->receipt_count && !r->bad; i++)
-        get_receipt(r, &t->receipts[i]);
-}
-
-static void put_due(struct writer *w, const struct rn_ticket *t)
-{
-    put_fixed(w, (uint64_t)t->at_ns);
-    put_number(w, (uint64_t)t->timeout_ns);
-    put_number(w, t->receipt_count);
-    put_receipts(w, t);
-}
-
-static void get_due(struct reader *r, struct rn_ticket *t)
-{
-    t->at_ns = (int64_t)get_fixed(r);
-    t->timeout_ns = (int64_t)get_up_to(r, INT64_MAX);
-    get_receipts(r, t, get_up_to(r, RATION_CHARGES_MAX));
-}
-
-static void put_reservation(struct writer *w, const struct rn_ticket *t)
-{
-    put_fixed(w, (uint64_t)t->at_ns);
-    put_number(w, (uint64_t)t->timeout_ns);
-    put_number(w, t->reserved);
-    put_number(w, 2 * t->receipt_count + t->given);
-    put_receipts(w, t);
-    if (t->given)
-        put_spec(w, &t->spec);
-    put_places(w, t);
-    if (t->place_count != 0)
-        put_fixed(w, t->lease);
-}
-
-static void get_reservation(struct reader *r, struct rn_ticket *t)
-{
-    t->at_ns = (int64_t)get_fixed(r);
-    t->timeout_ns = (int64_t)get_up_to(r, INT64_MAX);
-    t->reserved = get_number(r);
-    uint64_t count = get_up_to(r, 2 * RATION_CHARGES_MAX + 1);
-
-    t->given = count % 2 != 0;
-    get_receipts(r, t, count / 2);
-    if (t->given)
-        get_spec(r, &t->spec);
-    get_places(r, t);
-    if (t->place_count != 0)
-        t->lease = get_fixed(r);
 }
 
 size_t rn_ticket_write_body(const struct rn_ticket *t, unsigned char out[RN_TICKET_BODY_MAX])
 {
+    bool reserves = t->kind == RN_TICKET_RESERVATION, given = reserves && t->given;
     struct writer w = {.at = out};
 
     *w.at++ = VERSION;
     *w.at++ = (unsigned char)t->kind;
     put_fixed(&w, t->id);
-    if (t->kind == RN_TICKET_RESERVATION)
-        put_reservation(&w, t);
-    else if (t->kind == RN_TICKET_LEASE)
+    if (t->kind == RN_TICKET_LEASE) {
         put_places(&w, t);
-    else
-        put_due(&w, t);
+        return (size_t)(w.at - out);
+    }
+    put_fixed(&w, (uint64_t)t->at_ns);
+    put_number(&w, (uint64_t)t->timeout_ns);
+    if (reserves)
+        put_number(&w, t->reserved);
+    put_number(&w, reserves ? 2 * t->receipt_count + given : t->receipt_count);
+    for (uint32_t i = 0; i < t->receipt_count; i++) {
+        const struct ration_receipt *receipt = &t->receipts[i];
+
+        put_fixed(&w, receipt->hash);
+        put_fixed(&w, receipt->salt);
+        put_fixed(&w, (uint64_t)receipt->mark);
+        put_number(&w, receipt->cap);
+        put_number(&w, receipt->taken);
+    }
+    if (given)
+        put_spec(&w, &t->spec);
+    if (reserves)
+        put_places(&w, t);
+    if (reserves && t->place_count != 0)
+        put_fixed(&w, t->lease);
     return (size_t)(w.at - out);
+}
+
+/* All kinds but LEASE. */
+static void get_receipts(struct reader *r, struct rn_ticket *t)
+{
+    bool reserves = t->kind == RN_TICKET_RESERVATION;
+
+    t->at_ns = (int64_t)get_fixed(r);
+    t->timeout_ns = (int64_t)get_up_to(r, INT64_MAX);
+    t->reserved = reserves ? get_number(r) : 0;
+    uint64_t count =
+        get_up_to(r, reserves ? 2 * RATION_CHARGES_MAX + 1 : (uint64_t)RATION_CHARGES_MAX);
+
+    t->given = reserves && count % 2 != 0;
+    t->receipt_count = (uint32_t)(reserves ? count / 2 : count);
+    r->bad |= t->receipt_count > (t->given ? 1 : RATION_CHARGES_MAX);
+    for (uint32_t i = 0; i < t->receipt_count && !r->bad; i++) {
+        t->receipts[i].hash = get_fixed(r);
+        t->receipts[i].salt = get_fixed(r);
+        t->receipts[i].mark = (int64_t)get_fixed(r);
+        t->receipts[i].cap = get_number(r);
+        t->receipts[i].taken = get_number(r);
+    }
+    if (t->given)
+        get_spec(r, &t->spec);
+    if (reserves)
+        get_places(r, t);
+    if (t->place_count != 0)
+        t->lease = get_fixed(r);
 }
 
 bool rn_ticket_parse_body(const unsigned char *body, size_t len, struct rn_ticket *t)
 {
     struct reader r = {.at = body + 2, .end = body + len};
 
-    if (len < 2 || body[0] != VERSION)
+    if (len < 2 || body[0] != VERSION || body[1] < RN_TICKET_RESERVATION ||
+        body[1] > RN_TICKET_DELAY)
         return false;
     t->receipt_count = t->place_count = 0;
     t->given = false;
     t->kind = (enum rn_ticket_kind)body[1];
     t->id = get_fixed(&r);
-    if (t->kind == RN_TICKET_RESERVATION)
-        get_reservation(&r, t);
-    else if (t->kind == RN_TICKET_LEASE)
+    if (t->kind == RN_TICKET_LEASE)
         get_places(&r, t);
-    else if (t->kind == RN_TICKET_DUE || t->kind == RN_TICKET_DELAY)
-        get_due(&r, t);
     else
-        return false;
+        get_receipts(&r, t);
     return !r.bad && r.at == r.end;
 }
 
@@ -387,6 +347,21 @@ void rn_ticket_issue(const struct ration *r, const struct rn_ticket *t,
     struct rn_hash_key key = rn_ticket_keys_signer(&r->ticket_keys);
 
     rn_ticket_write(t, &key, out);
+}
+
+void rn_ticket_issue_receipts(struct ration *r, enum rn_ticket_kind kind, int64_t at_ns,
+                              int64_t timeout_ns, const struct ration_receipt *receipts,
+                              uint32_t count, char out[RATION_TICKET_SIZE])
+{
+    struct rn_ticket t;
+
+    t.kind = kind;
+    t.id = rn_limiter_new_id(r);
+    t.at_ns = at_ns;
+    t.timeout_ns = timeout_ns;
+    t.receipt_count = count;
+    memcpy(t.receipts, receipts, count * sizeof *receipts);
+    rn_ticket_issue(r, &t, out);
 }
 
 bool rn_ticket_verify(const struct ration *r, const char *text, size_t len, struct rn_ticket *t)

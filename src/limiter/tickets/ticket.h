@@ -59,10 +59,15 @@ void rn_ticket_issue(const struct ration *r, const struct rn_ticket *ticket,
 bool rn_ticket_verify(const struct ration *r, const char *text, size_t len,
                       struct rn_ticket *ticket);
 
-/* What a request that is to wait was charged, for whoever makes it wait and may see it
- * leave: ration_ticket_refund gives that back, once, as long as it waits and a moment
- * beyond. Until then nothing is kept but the ticket. Empty if nothing could be given
- * back: it does not wait, or was charged nothing. */
+/* A ticket of the kind DUE or DELAY, with a new id. */
+void rn_ticket_issue_receipts(struct ration *r, enum rn_ticket_kind kind, int64_t at_ns,
+                              int64_t timeout_ns, const struct ration_receipt *receipts,
+                              uint32_t count, char out[RATION_TICKET_SIZE]);
+
+/* reservation.c: what a request that must wait was charged. If the client leaves,
+ * ration_ticket_refund gives that back, once, as long as the request waits and a moment beyond.
+ * Until then nothing is stored but the ticket. Empty if there is nothing to give back: the request
+ * does not wait, or was charged nothing. */
 void rn_ticket_issue_delay(struct ration *r, const struct ration_outcome *out,
                            char ticket[RATION_TICKET_SIZE]);
 

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "limiter/limiter.h"
-#include "limiter/rulebook/unused_attribute.h"
+#include "limiter/rulebook/explain.h"
 #include "limiter/tickets/ticket.h"
 
 /* --- a limit that came along ------------------------------------------------------------ */
@@ -190,8 +190,8 @@ static int decide_by_rules(struct ration *r, const struct rn_params *params, enu
     int code = ask_rules(r, params, verb, d);
 
     if (code == 0 && d->outcome.kind == RATION_BY_NO_RULE)
-        rn_unused_attribute_note(r, params->attributes, params->attribute_count,
-                                 d->outcome.message);
+        rn_explain_unused_attribute(r, params->attributes, params->attribute_count,
+                                    d->outcome.message);
     if (code == 0 && waits_elsewhere(params, verb, d))
         rn_ticket_issue_delay(r, &d->outcome, d->turn);
     if (code != 0 || d->outcome.due_count == 0)

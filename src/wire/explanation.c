@@ -337,16 +337,17 @@ int rn_explanation_put(struct rn_members *m, struct ration *limiter,
 
     rn_members_name(m, "decision");
     rn_answer_put_json(m->out, explanation->outcome, &extra);
-    rn_explain_run(limiter, &(struct rn_explain){.request = explanation->request,
-                                                 .now_ns = explanation->now_ns,
-                                                 .arg = &w,
-                                                 .begin = begin,
-                                                 .see = put_rule});
+    int code = rn_explain_run(limiter, &(struct rn_explain){.request = explanation->request,
+                                                            .now_ns = explanation->now_ns,
+                                                            .arg = &w,
+                                                            .begin = begin,
+                                                            .see = put_rule});
+
     if (!w.begun) {
         put_attributes(&w, NULL);
         rn_members_open(m, "rules", '[');
     }
     rn_members_close(m, ']');
     rn_buf_done(&w.words);
-    return w.error;
+    return w.error != 0 ? w.error : code;
 }

@@ -5,7 +5,7 @@
  */
 #include "limiter/clients/clients.h"
 #include "front/admin/admin_internal.h"
-#include "limiter/rulebook/unused_attribute.h"
+#include "limiter/rulebook/explain.h"
 
 /* --- failures -------------------------------------------------------------------------------- */
 
@@ -112,7 +112,7 @@ static void set(struct rn_http_context *c, bool ban, unsigned members)
 
     rn_admin_put_client_members(&m, &o, ban);
     if (ban)
-        rn_unused_attribute_note(r, o.attributes, o.count, note);
+        rn_explain_unused_attribute(r, o.attributes, o.count, note);
     if (note[0])
         rn_members_text(&m, "note", rn_slice_of(note));
     rn_admin_end(c, &m, 200);

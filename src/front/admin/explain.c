@@ -83,12 +83,15 @@ void rn_admin_refuse_unmatched(struct rn_http_context *c, struct rn_slice rule)
     struct reason reason = {.rule = rule};
     struct rn_excerpt name = rn_excerpt(rule);
 
-    rn_explain_run(c->front->limiter, &(struct rn_explain){.request = &request,
-                                                           .now_ns = RATION_NOW,
-                                                           .arg = &reason,
-                                                           .begin = word_list,
-                                                           .see = word_rule});
-    if (!reason.found)
+    int code = rn_explain_run(c->front->limiter, &(struct rn_explain){.request = &request,
+                                                                      .now_ns = RATION_NOW,
+                                                                      .arg = &reason,
+                                                                      .begin = word_list,
+                                                                      .see = word_rule});
+
+    if (code != 0)
+        refuse_store(c, code);
+    else if (!reason.found)
         rn_front_http_error(c, 400, "unmatched",
                             "rule %s is found by descriptors, not by attributes", name.text);
     else if (reason.listed)
@@ -127,9 +130,12 @@ bool rn_admin_put_limits(struct rn_http_context *c, struct rn_members *m, struct
     struct listing l = {.m = m, .rule = rule};
 
     rn_members_open(m, "limits", '[');
-    rn_explain_run(c->front->limiter,
-                   &(struct rn_explain){
-                       .request = &request, .now_ns = RATION_NOW, .arg = &l, .see = list_limits});
+    int code = rn_explain_run(c->front->limiter, &(struct rn_explain){.request = &request,
+                                                                      .now_ns = RATION_NOW,
+                                                                      .arg = &l,
+                                                                      .see = list_limits});
+
+    l.error = l.error != 0 ? l.error : code;
     rn_members_close(m, ']');
     if (l.error != 0)
         refuse_store(c, l.error);

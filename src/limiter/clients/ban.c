@@ -87,24 +87,21 @@ static void describe(const struct rn_ruleset *ruleset, const struct rn_client_at
     }
 }
 
-static bool is_kind(const struct rn_ban_kind *a, const struct rn_ban_kind *b)
-{
-    bool same = a->count == b->count;
-
-    for (uint32_t i = 0; i < a->count && same; i++)
-        same = rn_slice_equal(a->parts[i].name, b->parts[i].name) &&
-               a->parts[i].bits == b->parts[i].bits && a->parts[i].prefix == b->parts[i].prefix;
-    return same;
-}
-
 /* Its number, or kind_count. */
 static uint32_t find_kind(const struct rn_client_index *index, const struct rn_ban_kind *wanted)
 {
-    uint32_t i = 0;
+    for (uint32_t i = 0; i < index->kind_count; i++) {
+        const struct rn_ban_kind *kind = &index->kinds[i];
+        bool same = kind->count == wanted->count;
 
-    while (i < index->kind_count && !is_kind(&index->kinds[i], wanted))
-        i++;
-    return i;
+        for (uint32_t k = 0; k < kind->count && same; k++)
+            same = rn_slice_equal(kind->parts[k].name, wanted->parts[k].name) &&
+                   kind->parts[k].bits == wanted->parts[k].bits &&
+                   kind->parts[k].prefix == wanted->parts[k].prefix;
+        if (same)
+            return i;
+    }
+    return index->kind_count;
 }
 
 /* RATION_EFULL or RATION_ENOMEM, or *kind. Names are copied: kinds stay. */
@@ -233,26 +230,6 @@ static struct rn_slice find_given(const struct ration_request *request, struct r
     return (struct rn_slice){NULL, 0};
 }
 
-/* The request's value for a part; false: it has none such. */
-static bool read_value(const struct rn_ban_part *part, const struct rn_values *values,
-                       const struct ration_request *request, struct value *v)
-{
-    bool known = values && part->number != RN_NO_ATTRIBUTE;
-
-    v->text = known ? values->value[part->number] : find_given(request, part->name);
-    if (values && !known && rn_slice_is(part->name, "path"))
-        v->text = values->paths.text[0];
-    if (!v->text.data)
-        return false;
-    if (part->bits == 0)
-        return true;
-    if (known)
-        v->ip = values->address[part->number];
-    else if (rn_ip_parse_host(v->text.data, v->text.len, &v->ip, NULL) != 0)
-        return false;
-    return v->ip.bits == part->bits;
-}
-
 static const struct rn_ban *find_of_kind(const struct rn_client_index *index,
                                          const struct rn_ban_kind *kind,
                                          const struct rn_values *values,
@@ -262,11 +239,22 @@ static const struct rn_ban *find_of_kind(const struct rn_client_index *index,
 
     rn_siphash_init(&s, &index->ban_seed);
     for (uint32_t i = 0; i < kind->count; i++) {
-        struct value v;
+        const struct rn_ban_part *part = &kind->parts[i];
+        bool known = values && part->number != RN_NO_ATTRIBUTE;
+        struct value v = {.text = known ? values->value[part->number]
+                                        : find_given(request, part->name)};
 
-        if (!read_value(&kind->parts[i], values, request, &v))
+        if (values && !known && rn_slice_is(part->name, "path"))
+            v.text = values->paths.text[0];
+        if (!v.text.data)
             return NULL;
-        hash_value(&s, &kind->parts[i], &v);
+        if (part->bits != 0 && known)
+            v.ip = values->address[part->number];
+        else if (part->bits != 0 && rn_ip_parse_host(v.text.data, v.text.len, &v.ip, NULL) != 0)
+            return NULL;
+        if (part->bits != 0 && v.ip.bits != part->bits)
+            return NULL;
+        hash_value(&s, part, &v);
     }
     return rn_map_find(&index->bans, rn_siphash_done(&s));
 }

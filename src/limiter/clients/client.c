@@ -61,16 +61,6 @@ static bool take_text(struct rn_slice *from, struct rn_slice *text)
     return text->data != NULL;
 }
 
-static bool take_made(struct rn_slice *from, int64_t *made_us)
-{
-    const char *at = take_bytes(from, sizeof *made_us);
-
-    *made_us = 0;
-    if (at)
-        memcpy(made_us, at, sizeof *made_us);
-    return !at || *made_us > 0;
-}
-
 bool rn_client_read(struct rn_slice payload, struct rn_client *client)
 {
     const char *expiry = take_bytes(&payload, sizeof client->expires_wall_ns);
@@ -87,29 +77,29 @@ bool rn_client_read(struct rn_slice payload, struct rn_client *client)
         if (!take_text(&payload, &client->attributes[i].name) ||
             !take_text(&payload, &client->attributes[i].value))
             return false;
-    return take_made(&payload, &client->made_us) && payload.len == 0 &&
-           client->expires_wall_ns >= 0;
+    const char *made = take_bytes(&payload, sizeof client->made_us);
+
+    client->made_us = 0;
+    if (made)
+        memcpy(&client->made_us, made, sizeof client->made_us);
+    return (!made || client->made_us > 0) && payload.len == 0 && client->expires_wall_ns >= 0;
 }
 
 /* --- identity ----------------------------------------------------------------------- */
-
-static uint64_t hash_pair(const struct rn_hash_key *secret, const struct rn_client_attribute *a)
-{
-    struct rn_siphash s;
-
-    rn_siphash_init(&s, secret);
-    rn_siphash_add(&s, a->name.data, a->name.len);
-    rn_siphash_add(&s, a->value.data, a->value.len);
-    return rn_siphash_done(&s);
-}
 
 uint64_t rn_client_identity(const struct rn_client *client, const struct rn_hash_key *secret)
 {
     uint64_t sum = client->count;
     struct rn_siphash s;
 
-    for (uint32_t i = 0; i < client->count; i++)
-        sum += hash_pair(secret, &client->attributes[i]);
+    for (uint32_t i = 0; i < client->count; i++) {
+        const struct rn_client_attribute *a = &client->attributes[i];
+
+        rn_siphash_init(&s, secret);
+        rn_siphash_add(&s, a->name.data, a->name.len);
+        rn_siphash_add(&s, a->value.data, a->value.len);
+        sum += rn_siphash_done(&s);
+    }
     rn_siphash_init(&s, secret);
     rn_siphash_add(&s, &sum, sizeof sum);
     rn_siphash_add(&s, client->rule.data, client->rule.len);
@@ -130,20 +120,6 @@ void rn_client_name(const struct rn_client *client, char out[RN_CLIENT_NAME])
 
 /* --- from callers --------------------------------------------------------------------- */
 
-static int check_attribute(const struct ration_attribute *a, size_t i, struct ration_error *error)
-{
-    if (!a->name || a->name_len == 0 || a->name_len > RATION_ATTRIBUTE_NAME_MAX)
-        return rn_error_set(error, RATION_EINVAL, 0,
-                            "attribute %zu has a name of %zu bytes; give it 1 to %d", i + 1,
-                            a->name ? a->name_len : 0, RATION_ATTRIBUTE_NAME_MAX);
-    if (!a->value || a->value_len == 0 || a->value_len > RATION_ATTRIBUTE_VALUE_MAX)
-        return rn_error_set(error, RATION_EINVAL, 0,
-                            "attribute %s has a value of %zu bytes; give it 1 to %d",
-                            rn_error_quote(a->name, a->name_len, 0).text,
-                            a->value ? a->value_len : 0, RATION_ATTRIBUTE_VALUE_MAX);
-    return 0;
-}
-
 int rn_client_take(struct rn_client *client, const struct ration_attribute *attributes,
                    size_t count, struct ration_error *error)
 {
@@ -152,10 +128,16 @@ int rn_client_take(struct rn_client *client, const struct ration_attribute *attr
                             RN_CLIENT_ATTRIBUTES_MAX);
     for (size_t i = 0; i < count; i++) {
         const struct ration_attribute *a = &attributes[i];
-        int code = check_attribute(a, i, error);
 
-        if (code != 0)
-            return code;
+        if (!a->name || a->name_len == 0 || a->name_len > RATION_ATTRIBUTE_NAME_MAX)
+            return rn_error_set(error, RATION_EINVAL, 0,
+                                "attribute %zu has a name of %zu bytes; give it 1 to %d", i + 1,
+                                a->name ? a->name_len : 0, RATION_ATTRIBUTE_NAME_MAX);
+        if (!a->value || a->value_len == 0 || a->value_len > RATION_ATTRIBUTE_VALUE_MAX)
+            return rn_error_set(error, RATION_EINVAL, 0,
+                                "attribute %s has a value of %zu bytes; give it 1 to %d",
+                                rn_error_quote(a->name, a->name_len, 0).text,
+                                a->value ? a->value_len : 0, RATION_ATTRIBUTE_VALUE_MAX);
         client->attributes[i] =
             (struct rn_client_attribute){{a->name, a->name_len}, {a->value, a->value_len}};
         for (size_t k = 0; k < i; k++)

@@ -6,9 +6,8 @@
  *   rule | limit | note | name, value | name, value ...   each: length (2), bytes
  *   when it was made, wall time in us (8 bytes)
  *
- * A ban has an empty rule and limit, and its reason for a note. What deletes
- * one has rule and attributes only, and when it was made. The last is absent where
- * an earlier version wrote it.
+ * A ban has an empty rule and limit; its note is the reason. A deletion has rule, attributes and
+ * the time it was made. Earlier versions did not write that time.
  */
 #ifndef RN_LIMITER_CLIENTS_CLIENT_H
 #define RN_LIMITER_CLIENTS_CLIENT_H
@@ -47,26 +46,26 @@ void rn_client_write(const struct rn_client *client, struct rn_buf *out);
 /* False: the bytes are something else. */
 bool rn_client_read(struct rn_slice payload, struct rn_client *client);
 
-/* Whether it has what a caller may give: rn_client_take, rn_client_take_note. */
+/* Whether rn_client_take and rn_client_take_note would accept it from a caller. */
 bool rn_client_is_valid(const struct rn_client *client);
 
 /* Equal for changes of the same rule and attributes, in whatever order. */
 uint64_t rn_client_identity(const struct rn_client *client, const struct rn_hash_key *secret);
 
-/* The same on every node, whatever its secret, in hexadecimal digits: as many as make
- * it hopeless to look for two that are equal. */
+/* The same on every node, whatever its secret, in hexadecimal digits: so many that two equal ones
+ * cannot be searched for. */
 #define RN_CLIENT_NAME 32
 void rn_client_name(const struct rn_client *client, char out[RN_CLIENT_NAME]);
 
-/* Takes attributes from a caller. RATION_EINVAL if they cannot be such. */
+/* Takes attributes from a caller. RATION_EINVAL if they are faulty. */
 int rn_client_take(struct rn_client *client, const struct ration_attribute *attributes,
                    size_t count, struct ration_error *error);
-/* The note or reason; `what` is what it is called. */
+/* Takes the note; `what` is "note" or "reason". */
 int rn_client_take_note(struct rn_client *client, const char *what, const char *note, size_t len,
                         struct ration_error *error);
 
-/* The path as it is compared: its first reading. RATION_EINVAL if it cannot be read, or
- * is too long then. */
+/* Replaces the path by its first reading, which is what is compared. RATION_EINVAL if it cannot be
+ * read, or is too long then. */
 int rn_client_spell_path(struct rn_slice *path, const struct rn_path_settings *settings,
                          struct rn_path_readings *readings, struct ration_error *error);
 

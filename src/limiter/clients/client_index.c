@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The client index as a whole: its memory.
+ * The memory of a client index.
  */
 #include "limiter/clients/client_index.h"
 
 #include <stdlib.h>
 
-/* Any number: bans are hashed like no limit's keys. */
+/* Any number: bans must hash unlike the keys of limits. */
 #define BAN_DOMAIN UINT64_C(0x8EBC6AF09C88C6E3)
 #define LIMBO_MIN 1024
 
@@ -69,20 +69,12 @@ bool rn_client_index_retire(struct rn_client_index *r, void *item)
     return true;
 }
 
-static uint32_t count_unused_kinds(const struct rn_client_index *r)
-{
-    uint32_t unused = 0;
-
-    for (uint32_t i = 0; i < r->kind_count; i++)
-        unused += r->kinds[i].live == 0;
-    return unused;
-}
-
 bool rn_client_index_is_worn(const struct rn_client_index *r)
 {
     uint64_t live = (uint64_t)r->overrides.live + r->bans.live;
 
-    if (r->kind_count == RATION_BAN_KINDS_MAX && count_unused_kinds(r) != 0)
-        return true;
+    for (uint32_t i = 0; i < r->kind_count && r->kind_count == RATION_BAN_KINDS_MAX; i++)
+        if (r->kinds[i].live == 0)
+            return true; /* an unused kind keeps out another */
     return r->limbo_count > LIMBO_MIN + live / 4 || r->plans.live > LIMBO_MIN + live + live / 4;
 }

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The overrides and bans that are in force under one book, ready for decisions:
- * resolved to keys of its rules, limits compiled. Belongs to the book. Readers
- * hold the book (pin.h) and never wait; one thread at a time changes it in place,
- * under the lock of the clients (clients.h).
+ * The overrides and bans in force under one book, ready for decisions: resolved to keys of its
+ * rules, with compiled limits. The book owns it. Readers pin the book (pin.h) and never wait; one
+ * thread at a time changes the index in place, under the lock of the clients (clients.h).
  *
  * What is replaced stays in limbo until the whole client index is freed, with its book
  * or with the book that was handed over for a fresh index (rn_book_renew).
@@ -41,7 +40,7 @@ struct rn_override_rule {
     uint32_t variant_count;
 };
 
-/* What bans ask of a request: one probe for each kind of ban. */
+/* An attribute that a kind of ban compares. Each kind needs one look-up. */
 struct rn_ban_part {
     struct rn_slice name;
     uint16_t number;      /* among the ruleset's attributes, or RN_NO_ATTRIBUTE */
@@ -64,12 +63,12 @@ struct rn_ban {
 struct rn_client_index {
     struct rn_map overrides;         /* struct rn_override, by rn_gather_hash */
     struct rn_map bans;              /* struct rn_ban */
-    bool bans_meet;                  /* two are one here, such as /a and /A where case is ignored */
+    bool bans_meet;                  /* two have one key, such as /a and /A where case is ignored */
     struct rn_override_rule **rules; /* by rn_rule.index; NULL: none */
     uint32_t kind_count;
     struct rn_ban_kind kinds[RATION_BAN_KINDS_MAX];
 
-    /* Of who changes it: */
+    /* Only the thread that changes it uses these: */
     struct rn_hash_key secret, ban_seed;
     struct rn_map plans;
     struct rn_report report;
@@ -84,7 +83,7 @@ void rn_client_index_free(struct rn_client_index *index);
 
 /* Frees `item` with the client index. False: out of memory, and it is not freed. */
 bool rn_client_index_retire(struct rn_client_index *index, void *item);
-/* Whether there is so much in limbo that a fresh one is in order. */
+/* Whether so much is in limbo that a new index is worth it. */
 bool rn_client_index_is_worn(const struct rn_client_index *index);
 
 /* --- override.c ------------------------------------------------------------------ */

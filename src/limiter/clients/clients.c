@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The list of overrides and bans, kept abreast of the journal. How the client index is
- * kept abreast of it is in clients_roster.c.
+ * The list of overrides and bans, kept in step with the journal. enforce.c keeps the client index
+ * in step with the list.
  */
 #include "limiter/clients/clients.h"
 
@@ -83,19 +83,6 @@ struct rn_entry *rn_clients_known(struct rn_clients *c, uint64_t identity, bool 
     return e ? e : rn_map_find(&c->deleted, identity);
 }
 
-static int see_set(struct ration *r, const struct rn_record *record, const struct rn_client *client)
-{
-    struct rn_clients *c = &r->clients;
-    struct rn_entry *e = make_entry(c, record, client);
-
-    if (!e || rn_clients_put(r, e) != 0) {
-        free(e);
-        return RATION_ENOMEM;
-    }
-    free(rn_map_remove(&c->deleted, e->identity));
-    return 0;
-}
-
 static int see_delete(struct ration *r, const struct rn_record *record,
                       const struct rn_client *client, struct rn_entry *known)
 {
@@ -111,7 +98,7 @@ static int see_delete(struct ration *r, const struct rn_record *record,
     return 0;
 }
 
-/* What is no change that we know was written by a later version: left out. */
+/* A record that is no known change was written by a later version, and is skipped. */
 static int see(void *arg, const struct rn_record *record)
 {
     struct ration *r = arg;
@@ -133,8 +120,16 @@ static int see(void *arg, const struct rn_record *record)
     }
     if (!c->merging)
         __atomic_store_n(&c->local_changes, c->local_changes + 1, __ATOMIC_RELAXED);
-    return rn_client_change_deletes(record->kind) ? see_delete(r, record, &client, known)
-                                                  : see_set(r, record, &client);
+    if (rn_client_change_deletes(record->kind))
+        return see_delete(r, record, &client, known);
+    struct rn_entry *e = make_entry(c, record, &client);
+
+    if (!e || rn_clients_put(r, e) != 0) {
+        free(e);
+        return RATION_ENOMEM;
+    }
+    free(rn_map_remove(&c->deleted, e->identity));
+    return 0;
 }
 
 /* Reads, for writing or not. */
@@ -148,7 +143,7 @@ static int catch_up(struct ration *r, bool write, struct ration_error *error)
     c->undone = 0;
     code = write ? rn_journal_lock(&c->journal, &reader, error)
                  : rn_journal_read(&c->journal, &reader, error);
-    c->generation = generation; /* a failure is told once, until something changes */
+    c->generation = generation; /* report a failure once, until something changes */
     if (code != 0)
         return code;
     if (c->reread) {
@@ -291,29 +286,26 @@ int rn_clients_apply(struct ration *r, struct rn_record *records, size_t n,
         code = see(r, &records[i]);
     if (code == 0)
         return 0;
-    rn_clients_read_again(c); /* it is on the disk and must be here, as soon as there is memory */
+    rn_clients_read_again(c); /* it is on disk, and must be here as soon as there is memory */
     return rn_error_set(error, code, 0, "out of memory for overrides and bans");
 }
 
-/* Later than what it replaces, whatever the clocks of other nodes say: who has seen a
- * change means to replace it. */
-static int64_t time_of_change(struct rn_clients *c, const struct rn_client *client, bool ban)
-{
-    const struct rn_entry *known = rn_clients_known(c, rn_client_identity(client, &c->secret), ban);
-    int64_t now_us = c->wall_ns / 1000;
-
-    return known && known->made_us >= now_us ? known->made_us + 1 : now_us;
-}
-
+/* A change is later than what it replaces, whatever the clocks of other nodes say: an operator who
+ * has seen a change means to replace it. */
 int rn_clients_change(struct ration *r, enum rn_client_change kind, const struct rn_client *client,
                       struct ration_error *error)
 {
+    struct rn_clients *c = &r->clients;
+    const struct rn_entry *known =
+        rn_clients_known(c, rn_client_identity(client, &c->secret), rn_client_change_is_ban(kind));
     struct rn_client made = *client;
     struct rn_buf payload = {0};
     struct rn_record record = {.kind = kind};
     int code;
 
-    made.made_us = time_of_change(&r->clients, client, rn_client_change_is_ban(kind));
+    made.made_us = c->wall_ns / 1000;
+    if (known && known->made_us >= made.made_us)
+        made.made_us = known->made_us + 1;
     rn_client_write(&made, &payload);
     record.payload = rn_buf_slice(&payload);
     code = payload.failed ? rn_error_set(error, RATION_ENOMEM, 0, "out of memory for a record")
@@ -342,7 +334,7 @@ int rn_clients_open(struct ration *r, const char *state_path, struct ration_erro
     rn_clients_lock(r, RATION_NOW);
     code = catch_up(r, false, &notice);
     pthread_mutex_unlock(&c->lock);
-    /* Without them clients that are banned would be admitted, and nobody would know. */
+    /* Without them banned clients would be admitted, and no one would notice. */
     if (code != 0 && code != RATION_EBUSY)
         return rn_error_set(error, code, 0, "%s", notice.text);
     if (notice.text[0] != '\0') {
@@ -351,20 +343,6 @@ int rn_clients_open(struct ration *r, const char *state_path, struct ration_erro
         snprintf(error->text + len, sizeof error->text - len, "%s%s", len ? "; " : "", notice.text);
     }
     return 0;
-}
-
-/* What is wrong with the state file, once. */
-static int check_file(struct ration *r, struct ration_error *error)
-{
-    struct ration_error fault;
-    int code = rn_table_check_file(r->table, &fault), told = r->clients.file_fault;
-
-    r->clients.file_fault = code;
-    if (code == 0 || code == told)
-        return 0;
-    if (error)
-        *error = fault;
-    return code;
 }
 
 int rn_clients_refresh_at(struct ration *r, int64_t now_ns, struct ration_error *error)
@@ -386,8 +364,17 @@ int rn_clients_refresh_at(struct ration *r, int64_t now_ns, struct ration_error 
         (c->last_expiry_ns == INT64_MIN || c->now_ns - c->last_expiry_ns >= EXPIRY_PAUSE_NS))
         rn_clients_drop_expired(r);
     rn_clients_tidy(r);
-    if (code == 0)
-        code = check_file(r, error);
+    if (code == 0) {
+        struct ration_error fault;
+        int file_fault = rn_table_check_file(r->table, &fault);
+
+        if (file_fault != c->file_fault) { /* a fault of the state file is reported once */
+            code = file_fault;
+            if (code != 0 && error)
+                *error = fault;
+        }
+        c->file_fault = file_fault;
+    }
     pthread_mutex_unlock(&c->lock);
     return code;
 }

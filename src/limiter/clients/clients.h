@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * All overrides and bans that are known, in force or not: those that others have
- * set, too, if there is a state file. Client indexes are made from them.
+ * All overrides and bans, in force or not: also those that other processes have set, if there is a
+ * state file. The client index is made from them.
  *
- * Guarded by a lock of its own, which comes before the shelf's: who holds it
- * keeps the book in place, and may wait for files. Decisions know nothing of it.
+ * They have their own lock, which is taken before the shelf's. The thread that holds it keeps the
+ * book in place, and may wait for files. Decisions never take it.
  */
 #ifndef RN_LIMITER_CLIENTS_CLIENTS_H
 #define RN_LIMITER_CLIENTS_CLIENTS_H
@@ -187,11 +187,7 @@ typedef int rn_clients_see(void *arg, const struct ration_override *o);
 int rn_clients_each(struct ration *r, bool ban, const struct ration_listing *listing,
                     rn_clients_see *see, void *arg);
 
-/* The public functions at a time of the caller's. */
-int rn_clients_set_override_at(struct ration *r, const struct ration_override *o, int64_t now_ns,
-                               struct ration_error *error);
-int rn_clients_set_ban_at(struct ration *r, const struct ration_ban *ban, int64_t now_ns,
-                          struct ration_error *error);
+/* ration_clients_refresh at a time of the caller's. */
 int rn_clients_refresh_at(struct ration *r, int64_t now_ns, struct ration_error *error);
 
 #endif

@@ -98,21 +98,6 @@ static void put_in_place(struct ration *r, struct rn_book *renewed)
     pthread_mutex_unlock(&r->shelf.lock);
 }
 
-/* A fresh client index for the current book. What is out of memory stays as it is. */
-static void renew_index(struct ration *r)
-{
-    struct rn_book *book = rn_clients_book(r), *renewed;
-    struct rn_client_index *index = make_index(&r->clients, book);
-
-    renewed = index ? rn_book_renew(book, index) : NULL;
-    if (!renewed) {
-        rn_client_index_free(index);
-        return;
-    }
-    put_in_place(r, renewed);
-    r->clients.stale = false;
-}
-
 static struct rn_book *empty_book(struct ration *r)
 {
     struct rn_report report;
@@ -189,20 +174,15 @@ void rn_clients_drop(struct ration *r, struct rn_entry *e)
     free(e);
 }
 
-/* Nothing but room for what nobody else knows of. */
-static void forget_shared(struct rn_map *deleted)
+int rn_clients_remember_deleted(struct rn_clients *c, struct rn_entry *e)
 {
     uint64_t at = 0;
 
-    for (struct rn_entry *e; (e = rn_map_next(deleted, &at)) != NULL;)
-        if (e->shared)
-            free(rn_map_remove(deleted, e->identity));
-}
-
-int rn_clients_remember_deleted(struct rn_clients *c, struct rn_entry *e)
-{
+    /* Beyond that there is room only for deletions that no other node knows. */
     if (c->deleted.live >= RN_CLIENTS_DELETED_MAX)
-        forget_shared(&c->deleted);
+        for (struct rn_entry *old; (old = rn_map_next(&c->deleted, &at)) != NULL;)
+            if (old->shared)
+                free(rn_map_remove(&c->deleted, old->identity));
     if (!rn_map_reserve(&c->deleted))
         return RATION_ENOMEM;
     rn_map_trim(&c->deleted);
@@ -245,11 +225,21 @@ void rn_clients_drop_unnamed(struct ration *r)
     drop_some(r, &r->clients.deleted, false);
 }
 
+/* Without memory everything stays as it is. */
 void rn_clients_tidy(struct ration *r)
 {
     const struct rn_book *book = rn_clients_book(r);
 
-    if (book &&
-        (r->clients.stale || (book->client_index && rn_client_index_is_worn(book->client_index))))
-        renew_index(r);
+    if (!book ||
+        !(r->clients.stale || (book->client_index && rn_client_index_is_worn(book->client_index))))
+        return;
+    struct rn_client_index *index = make_index(&r->clients, book);
+    struct rn_book *renewed = index ? rn_book_renew(book, index) : NULL;
+
+    if (!renewed) {
+        rn_client_index_free(index);
+        return;
+    }
+    put_in_place(r, renewed);
+    r->clients.stale = false;
 }

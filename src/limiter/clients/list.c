@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * All overrides or bans in the order in which they were set: for who lists them,
- * and for a journal that is written anew.
+ * All overrides or bans in the order in which they were set: for listings, and for rewriting the
+ * journal.
  */
 #include <stdlib.h>
 
 #include "limiter/limiter.h"
 
-#define DEAD_MIN 64 /* records that are not worth a new file */
+#define DEAD_MIN 64 /* so few dead records are not worth a new file */
 
-/* An entry, and its place in the order: that lies here, since entries lie all over the
- * memory. */
+/* An entry and its place in the order, which is copied because entries are scattered in memory. */
 struct pick {
     uint64_t sequence;
     const struct rn_entry *entry;
@@ -23,25 +22,19 @@ static int compare_picks(const void *left, const void *right)
     return (a->sequence > b->sequence) - (a->sequence < b->sequence);
 }
 
-static bool is_of_rule(const struct rn_entry *e, struct rn_slice rule)
-{
-    struct rn_client client;
-
-    return rn_client_read((struct rn_slice){e->payload, e->len}, &client) &&
-           rn_slice_equal(client.rule, rule);
-}
-
-/* Those that have not expired and are asked for; the listing's limit is not looked at. */
+/* Those that have not expired and that the listing asks for; its limit is not looked at. */
 static size_t gather(const struct rn_map *map, int64_t now_ns, const struct ration_listing *listing,
                      struct pick *out)
 {
     struct rn_slice rule = {listing->rule, listing->rule_len};
+    struct rn_client client;
     uint64_t at = 0;
     size_t count = 0;
 
     for (const struct rn_entry *e; (e = rn_map_next(map, &at)) != NULL;)
         if (e->expires_ns > now_ns && e->sequence > listing->after &&
-            (!rule.data || is_of_rule(e, rule)))
+            (!rule.data || (rn_client_read((struct rn_slice){e->payload, e->len}, &client) &&
+                            rn_slice_equal(client.rule, rule))))
             out[count++] = (struct pick){e->sequence, e};
     return count;
 }
@@ -85,8 +78,8 @@ void rn_clients_compact(struct rn_clients *c)
 /* --- lists -------------------------------------------------------------------------------------
  */
 
-/* Moves the `wanted` first of them to the front, in whatever order: a page costs a walk
- * through all, but does not sort them. */
+/* Moves the first `wanted` picks to the front, unsorted: a page costs a walk through all entries,
+ * but does not sort them. */
 static void choose_first(struct pick *picks, size_t count, size_t wanted)
 {
     size_t low = 0, high = count; /* the border is between them */
@@ -114,18 +107,6 @@ static void choose_first(struct pick *picks, size_t count, size_t wanted)
     }
 }
 
-static void copy_row(const struct rn_clients *c, const struct rn_entry *e,
-                     struct rn_clients_list *list)
-{
-    list->rows[list->count++] = (struct rn_clients_row){
-        .sequence = e->sequence,
-        .expires_ns = e->expires_ns == INT64_MAX ? 0 : e->expires_ns - c->now_ns,
-        .active = e->active,
-        .at = list->payloads.len,
-        .len = e->len};
-    rn_buf_put(&list->payloads, e->payload, e->len);
-}
-
 static int copy_rows(struct rn_clients *c, bool ban, const struct ration_listing *listing,
                      struct rn_clients_list *list)
 {
@@ -142,8 +123,17 @@ static int copy_rows(struct rn_clients *c, bool ban, const struct ration_listing
     }
     qsort(picks, count, sizeof *picks, compare_picks);
     list->rows = malloc((count + 1) * sizeof *list->rows);
-    for (size_t i = 0; i < count && list->rows; i++)
-        copy_row(c, picks[i].entry, list);
+    for (; list->rows && list->count < count; list->count++) {
+        const struct rn_entry *e = picks[list->count].entry;
+
+        list->rows[list->count] = (struct rn_clients_row){
+            .sequence = e->sequence,
+            .expires_ns = e->expires_ns == INT64_MAX ? 0 : e->expires_ns - c->now_ns,
+            .active = e->active,
+            .at = list->payloads.len,
+            .len = e->len};
+        rn_buf_put(&list->payloads, e->payload, e->len);
+    }
     free(picks);
     return !list->rows || list->payloads.failed ? RATION_ENOMEM : 0;
 }

@@ -20,32 +20,27 @@ static struct rn_map_slot *find_slot(struct rn_map_table *t, uint64_t hash)
     }
 }
 
-/* With room for as many items again. */
-static bool replace_table(struct rn_map *map)
+/* A full table is replaced by one with room for as many items again. */
+bool rn_map_reserve(struct rn_map *map)
 {
-    uint64_t slots = SLOTS_MIN, at = 0;
+    uint64_t slots = map->table ? map->table->mask + 1 : 0;
     struct rn_map_table *old = map->table, *t;
 
-    while (slots < 3 * ((uint64_t)map->live + 1))
+    if (4 * ((uint64_t)map->used + 1) <= 3 * slots)
+        return true;
+    for (slots = SLOTS_MIN; slots < 3 * ((uint64_t)map->live + 1);)
         slots *= 2;
     t = calloc(1, sizeof *t + slots * sizeof *t->slots);
     if (!t)
         return false;
     t->mask = slots - 1;
     t->older = old;
-    for (; old && at <= old->mask; at++)
+    for (uint64_t at = 0; old && at <= old->mask; at++)
         if (old->slots[at].item && old->slots[at].item != &rn_map_deleted)
             *find_slot(t, old->slots[at].hash) = old->slots[at];
     map->used = map->live;
     __atomic_store_n(&map->table, t, __ATOMIC_RELEASE);
     return true;
-}
-
-bool rn_map_reserve(struct rn_map *map)
-{
-    uint64_t slots = map->table ? map->table->mask + 1 : 0;
-
-    return 4 * ((uint64_t)map->used + 1) <= 3 * slots || replace_table(map);
 }
 
 void *rn_map_put(struct rn_map *map, uint64_t hash, void *item)

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Items by a 64-bit hash: read by any thread without a lock while one thread
- * changes it. Hashes are keyed ones, and equal hashes are the same item.
+ * A map from 64-bit hashes to items: any thread reads it without a lock while one thread changes
+ * it. Hashes are keyed, and equal hashes mean the same item.
  *
- * A slot once used for a hash stays its own until the table is replaced by a
- * larger or cleaner one; deleting leaves a marker. Who reads may go on with a
- * table or an item that has just been replaced: freeing them is up to who knows
- * that nobody does.
+ * A slot once used for a hash belongs to it until the table is replaced by a larger or cleaner one;
+ * deleting leaves a marker. A reader may go on with a table or an item that has just been replaced:
+ * the owner frees them when it knows that no reader is left.
  */
 #ifndef RN_LIMITER_CLIENTS_MAP_H
 #define RN_LIMITER_CLIENTS_MAP_H
@@ -60,7 +59,7 @@ void *rn_map_remove(struct rn_map *map, uint64_t hash);
 /* The next item at or behind slot *at, which is moved on; NULL: no more. */
 void *rn_map_next(const struct rn_map *map, uint64_t *at);
 
-/* Frees tables that were replaced; or all, not the items. Nobody reads. */
+/* Frees tables that were replaced; or all, not the items. No thread may read. */
 void rn_map_trim(struct rn_map *map);
 void rn_map_done(struct rn_map *map);
 

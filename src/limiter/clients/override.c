@@ -11,7 +11,7 @@
 
 /* --- the key ------------------------------------------------------------------------- */
 
-/* Parts of the key as gather.c hashes them. */
+/* The parts of the key in the order in which gather.c hashes them. */
 struct parts {
     struct ration_part items[RN_ENVOY_PARTS_MAX + RN_KEY_PARTS_MAX];
     size_t count;
@@ -170,47 +170,26 @@ int rn_override_resolve(const struct rn_book *book, const struct rn_hash_key *se
 
 /* --- the limit ------------------------------------------------------------------------ */
 
-/* What the rule's own limits say besides amounts, if it may be said of this one. */
-static void refine_from(const struct ration_limit *own, bool bare_rate, struct ration_limit *spec)
-{
-    bool rate = own->algorithm != RATION_CONCURRENCY && own->calendar == RATION_CALENDAR_NONE &&
-                own->queue == 0;
-
-    if (spec->algorithm == RATION_CONCURRENCY && own->algorithm == RATION_CONCURRENCY)
-        spec->lease_ns = own->lease_ns;
-    if (!bare_rate || !rate)
-        return;
-    spec->algorithm = own->algorithm;
-    spec->sub_windows = own->sub_windows;
-    spec->from_first = own->from_first;
-}
-
-/* From the last to the first, which has the last word. */
+/* Takes from the rule's own limits what the text of an override leaves open. From the last limit to
+ * the first, which wins. */
 static void refine(const struct rn_rule *rule, struct ration_limit *spec)
 {
     bool bare_rate =
         spec->algorithm == RATION_TOKEN_BUCKET && spec->burst == 0 && spec->step_ns == 0;
 
     for (uint32_t t = rule->tier_count; t-- > 0;)
-        for (uint32_t i = rule->tiers[t].limit_count; i-- > 0;)
-            refine_from(&rule->tiers[t].limits[i]->spec, bare_rate, spec);
-}
+        for (uint32_t i = rule->tiers[t].limit_count; i-- > 0;) {
+            const struct ration_limit *own = &rule->tiers[t].limits[i]->spec;
 
-static bool list_variants(struct rn_client_index *index, const struct rn_book *book,
-                          const struct rn_rule *rule, struct rn_override_rule *of)
-{
-    uint32_t most = 0;
-
-    for (uint32_t t = 0; t < rule->tier_count; t++)
-        most += rule->tiers[t].limit_count;
-    of->variants = rn_builder_alloc(&index->builder, most, sizeof(struct rn_compiled *));
-    if (!of->variants)
-        return false;
-    for (uint32_t t = 0; t < rule->tier_count; t++)
-        for (uint32_t i = 0; i < rule->tiers[t].limit_count; i++)
-            of->variants[of->variant_count++] = &book->limits[rule->tiers[t].limits[i]->id];
-    rn_compiled_sort(of->variants, of->variant_count);
-    return true;
+            if (spec->algorithm == RATION_CONCURRENCY && own->algorithm == RATION_CONCURRENCY)
+                spec->lease_ns = own->lease_ns;
+            if (!bare_rate || own->algorithm == RATION_CONCURRENCY ||
+                own->calendar != RATION_CALENDAR_NONE || own->queue != 0)
+                continue;
+            spec->algorithm = own->algorithm;
+            spec->sub_windows = own->sub_windows;
+            spec->from_first = own->from_first;
+        }
 }
 
 /* The rule's entry in the client index, made if there is none. */
@@ -219,16 +198,24 @@ enter_rule(struct rn_client_index *index, const struct rn_book *book, const stru
 {
     const struct rn_family *f = &book->families[rule->index];
     struct rn_override_rule *of = index->rules[rule->index];
+    uint32_t most = 0;
 
     if (of)
         return of;
+    for (uint32_t t = 0; t < rule->tier_count; t++)
+        most += rule->tiers[t].limit_count;
     of = rn_builder_alloc(&index->builder, 1, sizeof *of);
     if (!of)
         return NULL;
     of->base = base_of(rule, &index->secret);
     of->shapes = rn_builder_alloc(&index->builder, f->member_count, sizeof(struct rn_compiled *));
-    if (!of->shapes || !list_variants(index, book, rule, of))
+    of->variants = rn_builder_alloc(&index->builder, most, sizeof(struct rn_compiled *));
+    if (!of->shapes || !of->variants)
         return NULL;
+    for (uint32_t t = 0; t < rule->tier_count; t++)
+        for (uint32_t i = 0; i < rule->tiers[t].limit_count; i++)
+            of->variants[of->variant_count++] = &book->limits[rule->tiers[t].limits[i]->id];
+    rn_compiled_sort(of->variants, of->variant_count);
     for (; of->shape_count < f->member_count; of->shape_count++)
         of->shapes[of->shape_count] = f->members[of->shape_count].limit;
     __atomic_store_n(&index->rules[rule->index], of, __ATOMIC_RELEASE);
@@ -263,25 +250,19 @@ static struct rn_plan *make_plan(struct rn_client_index *index, const struct rn_
                : NULL;
 }
 
-static uint64_t hash_plan(const struct rn_client_index *index, const struct rn_rule *rule,
-                          struct rn_slice text)
-{
-    struct rn_siphash s;
-
-    rn_siphash_init(&s, &index->secret);
-    rn_siphash_add(&s, &rule->index, sizeof rule->index);
-    rn_siphash_add(&s, text.data, text.len);
-    return rn_siphash_done(&s);
-}
-
 const struct rn_plan *rn_override_plan(struct rn_client_index *index, const struct rn_book *book,
                                        const struct rn_rule *rule, struct rn_slice text, int *code,
                                        struct ration_error *error)
 {
-    uint64_t hash = hash_plan(index, rule, text);
-    struct rn_plan *plan = rn_map_find(&index->plans, hash);
     struct ration_limit spec;
+    struct rn_siphash s;
     const char *fault = NULL;
+
+    rn_siphash_init(&s, &index->secret);
+    rn_siphash_add(&s, &rule->index, sizeof rule->index);
+    rn_siphash_add(&s, text.data, text.len);
+    uint64_t hash = rn_siphash_done(&s);
+    struct rn_plan *plan = rn_map_find(&index->plans, hash);
 
     if (plan)
         return plan;
@@ -300,16 +281,6 @@ const struct rn_plan *rn_override_plan(struct rn_client_index *index, const stru
 
 /* --- in force -------------------------------------------------------------------------- */
 
-/* Kept values that the rule would spell in another way are of another rule: an
- * address must not become its network because the rule was changed. */
-static bool is_as_spelt(const struct rn_client *client, const struct rn_override_key *key)
-{
-    for (uint32_t i = 0; i < client->count; i++)
-        if (!rn_slice_equal(client->attributes[i].value, key->attributes[i].value))
-            return false;
-    return true;
-}
-
 int rn_override_enter(struct rn_client_index *index, const struct rn_book *book,
                       const struct rn_client *client, int64_t expires_ns, uint64_t *hash)
 {
@@ -317,8 +288,13 @@ int rn_override_enter(struct rn_client_index *index, const struct rn_book *book,
     const struct rn_plan *plan;
     int code = rn_override_resolve(book, &index->secret, client, &key, NULL);
 
-    if (code != 0 || !is_as_spelt(client, &key))
+    if (code != 0)
         return RATION_EINVAL;
+    /* Values that the rule would spell in another way were set under another key: an address must
+     * not become its network because the rule was changed. */
+    for (uint32_t i = 0; i < client->count; i++)
+        if (!rn_slice_equal(client->attributes[i].value, key.attributes[i].value))
+            return RATION_EINVAL;
     plan = rn_override_plan(index, book, key.rule, client->limit, &code, NULL);
     if (!plan)
         return code;
@@ -336,7 +312,7 @@ int rn_override_enter(struct rn_client_index *index, const struct rn_book *book,
     return 0;
 }
 
-/* What cannot be put into limbo for want of memory is better lost than freed. */
+/* If memory runs out for the limbo, a leak is better than a free. */
 void rn_override_leave(struct rn_client_index *index, uint64_t hash)
 {
     void *before = rn_map_remove(&index->overrides, hash);

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the client has spent when an override is set: it is carried over, so that nothing is
- * minted.
+ * Carries over what the client has spent when an override is set, so that nothing is minted.
  *
- * Let s be the share of a limit that is spent. An override whose
- * shape the rule does not have starts with the largest s among the rule's own
- * states of the client, and each admission under it raises theirs, as between
- * the tiers of a rule (transaction.c). So while no time passes, an admission of u
- * units under either raises the s of both by at least u / the larger capacity:
+ * Let s be the share of a limit that is spent. An override whose shape the rule does not have
+ * starts with the largest s among the rule's own states of the client, and each admission under it
+ * raises theirs, as between the tiers of a rule (transaction.c). So while no time passes, an
+ * admission of u units under either raises the s of both by at least u / the larger capacity:
  * setting and deleting to and fro admits no more than that.
  *
  * Over time windows and logs forget what they could not count. Limits of the rule
@@ -23,8 +21,6 @@
 #include "limiter/clients/client_index.h"
 #include "limiter/decide/gather.h"
 #include "limiter/limiter.h"
-
-__extension__ typedef unsigned __int128 u128;
 
 /* The state of the client under one limit or another of its rule. */
 struct client_state {
@@ -54,11 +50,10 @@ static int add_share(const struct client_state *s, const struct rn_compiled *fro
 
     if (code != 0)
         return code;
-    uint64_t cap = from->limit.cap, spent = cap - answer.remaining;
-    u128 share = ((u128)spent * to->limit.cap + cap - 1) / cap;
+    uint64_t cap = from->limit.cap;
+    uint64_t share = rn_compiled_scale(cap - answer.remaining, cap, to->limit.cap);
 
-    if (share > *most)
-        *most = (uint64_t)share;
+    *most = share > *most ? share : *most;
     return 0;
 }
 
@@ -79,7 +74,7 @@ static int add_shares_of_rule(const struct client_state *s, const struct rn_fami
     return code;
 }
 
-/* The rule's limits set no mark of an override, which they know nothing of. */
+/* The rule's limits do not set the mark of an override: they do not know it. */
 static int mark_if_spent(const struct client_state *s, const struct rn_compiled *l)
 {
     struct rn_answer answer;
@@ -93,14 +88,6 @@ static int mark_if_spent(const struct client_state *s, const struct rn_compiled 
             return apply(s, l->mark, RN_FORCE, 1, &answer);
     }
     return 0;
-}
-
-/* The whole units that are spent, of which a peek tells the next number above. */
-static uint64_t whole_spent(const struct rn_compiled *l, const struct rn_answer *peeked)
-{
-    uint64_t spent = l->limit.cap - peeked->remaining;
-
-    return spent != 0 && rn_compiled_refills(l) ? spent - 1 : spent;
 }
 
 /* Charges the new state what it lacks. */
@@ -125,10 +112,14 @@ static int carry_over(const struct client_state *s, const struct rn_family *f,
     if (code != 0 || share == 0)
         return code;
     code = apply(s, to, RN_PEEK, 0, &answer);
-    uint64_t spent = code == 0 ? whole_spent(to, &answer) : 0;
-
-    if (code != 0 || spent >= share)
+    if (code != 0)
         return code;
+    uint64_t spent = to->limit.cap - answer.remaining;
+
+    if (spent != 0 && rn_compiled_refills(to))
+        spent--; /* a peek rounds up; whole units count */
+    if (spent >= share)
+        return 0;
     return apply(s, to, RN_FORCE, share - spent, &answer);
 }
 

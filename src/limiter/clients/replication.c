@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What was spent is not carried over to an override that comes from another node: who
- * set it has done so, where the counters are.
+ * What was spent is not carried over to an override that comes from another node: the node that set
+ * it did so in the shared store.
+ *
+ * This file never waits for the lock: its owner may wait for a store that this thread serves.
  */
 #include "limiter/clients/replication.h"
 
@@ -21,23 +23,12 @@ void rn_replication_begin(struct ration *r)
         rn_clients_read_again(c);
     pthread_mutex_unlock(&c->lock);
     if (begins)
-        (void)rn_clients_refresh_at(r, RATION_NOW, NULL); /* what fails is told by the next one */
+        (void)rn_clients_refresh_at(r, RATION_NOW, NULL); /* the next one reports a failure */
 }
 
 uint64_t rn_replication_changes(struct ration *r)
 {
     return __atomic_load_n(&r->clients.local_changes, __ATOMIC_RELAXED);
-}
-
-/* Whoever holds the lock may be waiting for a store that is served by this thread. */
-static bool try_lock(struct ration *r)
-{
-    return rn_clients_try_lock(r, RATION_NOW);
-}
-
-static void unlock(struct ration *r)
-{
-    pthread_mutex_unlock(&r->clients.lock);
 }
 
 /* --- batches -------------------------------------------------------------------------------- */
@@ -55,50 +46,14 @@ void rn_replication_batch_done(struct rn_replication_batch *batch)
     rn_buf_done(&batch->payloads);
 }
 
-static void add(struct rn_replication_batch *batch, const struct rn_entry *e)
-{
-    struct rn_slice payload = {e->payload, e->len};
-    struct rn_replication_item *item = &batch->items[batch->count];
-    struct rn_client client;
-
-    if (!rn_client_read(payload, &client))
-        return;
-    *item = (struct rn_replication_item){.kind = rn_entry_change(e),
-                                         .made_us = client.made_us,
-                                         .expires_us = client.expires_wall_ns / 1000,
-                                         .payload = {NULL, e->len}};
-    rn_client_name(&client, item->name);
-    rn_buf_put_slice(&batch->payloads, payload);
-    batch->count++;
-}
-
-/* The payloads lie where they will stay. */
-static int point_at_payloads(struct rn_replication_batch *batch)
-{
-    const char *at = batch->payloads.data;
-
-    if (batch->payloads.failed)
-        return RATION_ENOMEM;
-    for (size_t i = 0; i < batch->count; at += batch->items[i].payload.len, i++)
-        batch->items[i].payload.data = at;
-    return 0;
-}
-
 /* --- what others may not know --------------------------------------------------------------- */
-
-#define MAPS 3
-
-static struct rn_map *map_of(struct rn_clients *c, unsigned number)
-{
-    struct rn_map *maps[MAPS] = {&c->overrides, &c->bans, &c->deleted};
-
-    return maps[number];
-}
 
 static struct rn_entry *next(struct rn_clients *c, struct rn_replication_walk *walk)
 {
-    for (; walk->map < MAPS; walk->map++, walk->at = 0) {
-        struct rn_entry *e = rn_map_next(map_of(c, walk->map), &walk->at);
+    struct rn_map *maps[] = {&c->overrides, &c->bans, &c->deleted};
+
+    for (; walk->map < sizeof maps / sizeof *maps; walk->map++, walk->at = 0) {
+        struct rn_entry *e = rn_map_next(maps[walk->map], &walk->at);
 
         if (e)
             return e;
@@ -111,17 +66,36 @@ int rn_replication_collect(struct ration *r, struct rn_replication_walk *walk, s
                            struct rn_replication_batch *batch)
 {
     struct rn_clients *c = &r->clients;
+    struct rn_client client;
     struct rn_entry *e;
 
     batch->count = 0;
     rn_buf_clear(&batch->payloads);
-    if (!try_lock(r))
+    if (!rn_clients_try_lock(r, RATION_NOW))
         return RATION_EBUSY;
-    while (batch->count < batch->room && batch->payloads.len < bytes && (e = next(c, walk)) != NULL)
-        if (!e->shared && e->expires_ns > c->now_ns)
-            add(batch, e);
-    unlock(r);
-    return point_at_payloads(batch);
+    while (batch->count < batch->room && batch->payloads.len < bytes &&
+           (e = next(c, walk)) != NULL) {
+        struct rn_slice payload = {e->payload, e->len};
+        struct rn_replication_item *item = &batch->items[batch->count];
+
+        if (e->shared || e->expires_ns <= c->now_ns || !rn_client_read(payload, &client))
+            continue;
+        *item = (struct rn_replication_item){.kind = rn_entry_change(e),
+                                             .made_us = client.made_us,
+                                             .expires_us = client.expires_wall_ns / 1000,
+                                             .payload = {NULL, e->len}};
+        rn_client_name(&client, item->name);
+        rn_buf_put_slice(&batch->payloads, payload);
+        batch->count++;
+    }
+    pthread_mutex_unlock(&c->lock);
+    const char *at = batch->payloads.data; /* where the payloads will stay */
+
+    for (size_t i = 0; i < batch->count && !batch->payloads.failed; i++) {
+        batch->items[i].payload.data = at;
+        at += batch->items[i].payload.len;
+    }
+    return batch->payloads.failed ? RATION_ENOMEM : 0;
 }
 
 static struct rn_entry *find(struct rn_clients *c, const struct rn_client *client, uint32_t kind)
@@ -140,7 +114,7 @@ int rn_replication_acknowledge(struct ration *r, const struct rn_replication_bat
 {
     struct rn_client client;
 
-    if (!try_lock(r))
+    if (!rn_clients_try_lock(r, RATION_NOW))
         return RATION_EBUSY;
     for (size_t i = 0; i < batch->count; i++) {
         const struct rn_replication_item *item = &batch->items[i];
@@ -150,7 +124,7 @@ int rn_replication_acknowledge(struct ration *r, const struct rn_replication_bat
         if (e && is_same(e, item))
             e->shared = true;
     }
-    unlock(r);
+    pthread_mutex_unlock(&r->clients.lock);
     return 0;
 }
 
@@ -160,13 +134,13 @@ int rn_replication_doubt(struct ration *r, int64_t since_us)
     struct rn_replication_walk walk = {.ended = false};
     struct rn_entry *e;
 
-    if (!try_lock(r))
+    if (!rn_clients_try_lock(r, RATION_NOW))
         return RATION_EBUSY;
     while ((e = next(c, &walk)) != NULL)
         if (e->made_us >= since_us)
             e->shared = false;
     __atomic_store_n(&c->local_changes, c->local_changes + 1, __ATOMIC_RELAXED);
-    unlock(r);
+    pthread_mutex_unlock(&r->clients.lock);
     return 0;
 }
 
@@ -185,8 +159,8 @@ static bool is_whole(const struct rn_replication_item *item, struct rn_client *c
     return memcmp(name, item->name, sizeof name) == 0;
 }
 
-/* Of two made at the same instant, the others' holds: they agree on it already. What has
- * expired matters only to what it replaces. */
+/* Of two changes at the same instant the other nodes' holds: they agree on it already. A change
+ * that has expired matters only if it replaces something. */
 static bool is_news(struct rn_clients *c, const struct rn_client *client,
                     const struct rn_replication_item *item)
 {
@@ -200,7 +174,7 @@ static bool is_news(struct rn_clients *c, const struct rn_client *client,
     return false;
 }
 
-/* How many of the items are to be applied, as records. */
+/* How many of the items must be applied, as records. */
 static size_t choose(struct ration *r, const struct rn_replication_item *items, size_t n,
                      struct rn_record *records, struct rn_replication_merged *merged)
 {
@@ -223,35 +197,24 @@ static size_t choose(struct ration *r, const struct rn_replication_item *items, 
     return count;
 }
 
-static int merge(struct ration *r, const struct rn_replication_item *items, size_t n,
-                 struct rn_record *records, struct rn_replication_merged *merged,
-                 struct ration_error *error)
-{
-    int code = rn_clients_try_begin(r, RATION_NOW, error);
-
-    if (code != 0)
-        return code;
-    size_t count = choose(r, items, n, records, merged);
-
-    r->clients.merging = true;
-    code = count > 0 ? rn_clients_apply(r, records, count, error) : 0;
-    r->clients.merging = false;
-    merged->taken = code == 0 ? count : 0;
-    rn_clients_end(r, code == 0 && count > 0);
-    return code;
-}
-
 int rn_replication_merge(struct ration *r, const struct rn_replication_item *items, size_t n,
                          struct rn_replication_merged *merged, struct ration_error *error)
 {
     struct rn_record *records = calloc(n + 1, sizeof *records);
-    int code = RATION_ENOMEM;
+    int code = records
+                   ? rn_clients_try_begin(r, RATION_NOW, error)
+                   : rn_error_set(error, RATION_ENOMEM, 0, "out of memory for overrides and bans");
 
     *merged = (struct rn_replication_merged){0};
-    if (records)
-        code = merge(r, items, n, records, merged, error);
-    else
-        rn_error_set(error, code, 0, "out of memory for overrides and bans");
+    if (code == 0) {
+        size_t count = choose(r, items, n, records, merged);
+
+        r->clients.merging = true;
+        code = count > 0 ? rn_clients_apply(r, records, count, error) : 0;
+        r->clients.merging = false;
+        merged->taken = code == 0 ? count : 0;
+        rn_clients_end(r, code == 0 && count > 0);
+    }
     free(records);
     return code;
 }

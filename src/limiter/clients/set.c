@@ -38,20 +38,6 @@ static int read_client(const struct ration_override *o, bool ban, struct rn_clie
     return code == 0 && ban ? rn_ban_spell(client, texts, error) : code;
 }
 
-/* What it says. */
-static int read_payload(const struct ration_override *o, bool ban, struct rn_client *client,
-                        struct ration_error *error)
-{
-    if (!ban && (!o->limit || o->limit_len == 0 || o->limit_len > LIMIT_MAX))
-        return rn_error_set(error, RATION_EINVAL, 0,
-                            "an override has a limit, of at most %d bytes; write for example "
-                            "1000 per minute",
-                            LIMIT_MAX);
-    if (!ban)
-        client->limit = (struct rn_slice){o->limit, o->limit_len};
-    return rn_client_take_note(client, ban ? "reason" : "note", o->note, o->note_len, error);
-}
-
 /* --- setting ------------------------------------------------------------------------------ */
 
 /* Spells the attributes as the rule does. */
@@ -97,8 +83,16 @@ int rn_clients_set(struct ration *r, const struct ration_override *o, bool ban, 
     struct rn_ban_texts texts;
     int code = read_client(o, ban, &client, &texts, error);
 
+    if (code == 0 && !ban) {
+        client.limit = (struct rn_slice){o->limit, o->limit_len};
+        if (!o->limit || o->limit_len == 0 || o->limit_len > LIMIT_MAX)
+            return rn_error_set(error, RATION_EINVAL, 0,
+                                "an override has a limit, of at most %d bytes; write for example "
+                                "1000 per minute",
+                                LIMIT_MAX);
+    }
     if (code == 0)
-        code = read_payload(o, ban, &client, error);
+        code = rn_client_take_note(&client, ban ? "reason" : "note", o->note, o->note_len, error);
     if (code == 0)
         code = rn_clients_begin(r, now_ns, error);
     if (code != 0)
@@ -108,29 +102,17 @@ int rn_clients_set(struct ration *r, const struct ration_override *o, bool ban, 
     return code;
 }
 
-int rn_clients_set_override_at(struct ration *r, const struct ration_override *o, int64_t now_ns,
-                               struct ration_error *error)
-{
-    return rn_clients_set(r, o, false, now_ns, error);
-}
-
-int rn_clients_set_ban_at(struct ration *r, const struct ration_ban *ban, int64_t now_ns,
-                          struct ration_error *error)
-{
-    const struct ration_override o = from_ban(ban);
-
-    return rn_clients_set(r, &o, true, now_ns, error);
-}
-
 int ration_override_set(struct ration *r, const struct ration_override *o,
                         struct ration_error *error)
 {
-    return rn_clients_set_override_at(r, o, RATION_NOW, error);
+    return rn_clients_set(r, o, false, RATION_NOW, error);
 }
 
 int ration_ban_set(struct ration *r, const struct ration_ban *ban, struct ration_error *error)
 {
-    return rn_clients_set_ban_at(r, ban, RATION_NOW, error);
+    const struct ration_override o = from_ban(ban);
+
+    return rn_clients_set(r, &o, true, RATION_NOW, error);
 }
 
 /* --- deleting and finding -------------------------------------------------------------------- */
@@ -224,33 +206,10 @@ int ration_ban_find(struct ration *r, struct ration_ban *ban, struct ration_erro
 
 /* --- listing -------------------------------------------------------------------------------- */
 
-static int show(const struct rn_clients_row *row, const struct rn_client *client,
-                rn_clients_see *see, void *arg)
-{
-    struct ration_attribute attributes[RN_CLIENT_ATTRIBUTES_MAX];
-
-    for (uint32_t i = 0; i < client->count; i++) {
-        const struct rn_client_attribute *a = &client->attributes[i];
-
-        attributes[i] =
-            (struct ration_attribute){a->name.data, a->name.len, a->value.data, a->value.len};
-    }
-    return see(arg, &(struct ration_override){.rule = client->rule.data,
-                                              .rule_len = client->rule.len,
-                                              .attributes = attributes,
-                                              .count = client->count,
-                                              .limit = client->limit.data,
-                                              .limit_len = client->limit.len,
-                                              .expires_ns = row->expires_ns,
-                                              .note = client->note.data,
-                                              .note_len = client->note.len,
-                                              .sequence = row->sequence,
-                                              .active = row->active});
-}
-
 int rn_clients_each(struct ration *r, bool ban, const struct ration_listing *listing,
                     rn_clients_see *see, void *arg)
 {
+    struct ration_attribute attributes[RN_CLIENT_ATTRIBUTES_MAX];
     struct rn_clients_list list;
     struct rn_client client;
     int code = rn_clients_list(r, ban, listing, &list);
@@ -258,8 +217,25 @@ int rn_clients_each(struct ration *r, bool ban, const struct ration_listing *lis
     for (size_t i = 0; i < list.count && code == 0; i++) {
         const struct rn_clients_row *row = &list.rows[i];
 
-        if (rn_client_read((struct rn_slice){list.payloads.data + row->at, row->len}, &client) &&
-            show(row, &client, see, arg) != 0)
+        if (!rn_client_read((struct rn_slice){list.payloads.data + row->at, row->len}, &client))
+            continue;
+        for (uint32_t k = 0; k < client.count; k++) {
+            const struct rn_client_attribute *a = &client.attributes[k];
+
+            attributes[k] =
+                (struct ration_attribute){a->name.data, a->name.len, a->value.data, a->value.len};
+        }
+        if (see(arg, &(struct ration_override){.rule = client.rule.data,
+                                               .rule_len = client.rule.len,
+                                               .attributes = attributes,
+                                               .count = client.count,
+                                               .limit = client.limit.data,
+                                               .limit_len = client.limit.len,
+                                               .expires_ns = row->expires_ns,
+                                               .note = client.note.data,
+                                               .note_len = client.note.len,
+                                               .sequence = row->sequence,
+                                               .active = row->active}) != 0)
             break;
     }
     rn_clients_list_done(&list);

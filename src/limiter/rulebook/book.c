@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Making a book from a ruleset; its rules by name, and what they have counted.
+ * Making a book from a ruleset; its rules by name, and their counts.
  */
 #include "limiter/rulebook/book.h"
 
@@ -11,16 +11,6 @@
 #include "limiter/decide/fast_path.h"
 #include "limiter/value_stats.h"
 #include "store/store.h"
-
-/* Which of the limits of one shape in this tier the one at `at` is. */
-static uint32_t copy_number(const struct rn_tier *tier, uint32_t at)
-{
-    uint32_t copy = 0;
-
-    for (uint32_t i = 0; i < at; i++)
-        copy += tier->limits[i]->limit.shape == tier->limits[at]->limit.shape;
-    return copy;
-}
 
 unsigned rn_book_charge_flags(const struct rn_rule *rule)
 {
@@ -40,11 +30,14 @@ static void compile_rule(struct rn_book *b, const struct rn_rule *rule)
 
         for (uint32_t i = 0; i < tier->limit_count; i++) {
             const struct rn_rule_limit *from = tier->limits[i];
+            uint32_t copy = 0; /* its number among the limits of this shape in the tier */
 
+            for (uint32_t k = 0; k < i; k++)
+                copy += tier->limits[k]->limit.shape == from->limit.shape;
             rn_compiled_init_rule(
                 &b->limits[from->id], b->secret, rule->index,
                 &(struct rn_compiled_rule){.name = rule->name,
-                                           .copy = copy_number(tier, i),
+                                           .copy = copy,
                                            .limit = &from->limit,
                                            .shadow = rule->shadow,
                                            .charge_flags = rn_book_charge_flags(rule)});
@@ -60,16 +53,6 @@ static int compare_names(const void *left, const void *right)
     return rn_slice_compare(a->name, b->name);
 }
 
-static void sort_names(struct rn_book *b)
-{
-    uint32_t n = b->ruleset->rule_count;
-
-    for (uint32_t i = 0; i < n; i++)
-        b->by_name[i] = &b->ruleset->rules[i];
-    if (n > 1)
-        qsort(b->by_name, n, sizeof *b->by_name, compare_names);
-}
-
 /* By salt, then capacity. */
 static int compare_salts(const void *left, const void *right)
 {
@@ -79,16 +62,6 @@ static int compare_salts(const void *left, const void *right)
     if (a->salt != b->salt)
         return a->salt < b->salt ? -1 : 1;
     return (a->limit.cap > b->limit.cap) - (a->limit.cap < b->limit.cap);
-}
-
-static void sort_salts(struct rn_book *b)
-{
-    uint32_t n = b->ruleset->limit_count;
-
-    for (uint32_t i = 0; i < n; i++)
-        b->by_salt[i] = &b->limits[i];
-    if (n > 1)
-        qsort(b->by_salt, n, sizeof *b->by_salt, compare_salts);
 }
 
 const struct rn_compiled *rn_book_find_limit(const struct rn_book *b, uint64_t salt, uint64_t cap)
@@ -125,62 +98,44 @@ const struct rn_rule *rn_book_find(const struct rn_book *b, struct rn_slice name
     return found ? *found : NULL;
 }
 
-static void mark_fast_path(struct rn_book *b, const struct rn_rule *rule)
-{
-    for (uint32_t i = 0; i < rule->tier_count; i++) {
-        const struct rn_tier *tier = &rule->tiers[i];
-
-        for (uint32_t k = 0; k < tier->limit_count; k++)
-            b->limits[tier->limits[k]->id].fast_path = rn_fast_path_fits(b, rule, tier->limits[k]);
-    }
-}
-
-/* Goes on with what was counted by the same values before. False: out of memory. */
-static bool count_values(struct rn_book *b, const struct rn_rule *rule, const struct rn_book *old)
-{
-    const struct rn_rule *before = old ? rn_book_find(old, rule->name) : NULL;
-
-    if (!rule->values)
-        return true;
-    if (before && before->values && before->values->from_request == rule->values->from_request)
-        b->values[rule->index] = rn_value_stats_ref(old->values[before->index]);
-    else
-        b->values[rule->index] = rn_value_stats_new();
-    return b->values[rule->index] != NULL;
-}
-
+/* Values that are counted the same way as before go on with their counts. */
 static bool link_rules(struct rn_book *b, const struct rn_book *old, int64_t now_ns)
 {
     for (uint32_t i = 0; i < b->ruleset->rule_count; i++) {
         const struct rn_rule *rule = &b->ruleset->rules[i];
         const struct rn_rule *before = old ? rn_book_find(old, rule->name) : NULL;
 
-        if (!rn_family_link(b, rule))
+        if (!rn_family_link(b, rule) ||
+            (before && !rn_family_succeed(b, rule, &old->families[before->index], now_ns)))
             return false;
-        if (before && !rn_family_succeed(b, rule, &old->families[before->index], now_ns))
-            return false;
-        mark_fast_path(b, rule);
-        if (!count_values(b, rule, old))
+        for (uint32_t t = 0; t < rule->tier_count; t++)
+            for (uint32_t k = 0; k < rule->tiers[t].limit_count; k++) {
+                const struct rn_rule_limit *limit = rule->tiers[t].limits[k];
+
+                b->limits[limit->id].fast_path = rn_fast_path_fits(b, rule, limit);
+            }
+        if (!rule->values)
+            continue;
+        b->values[i] =
+            before && before->values && before->values->from_request == rule->values->from_request
+                ? rn_value_stats_ref(old->values[before->index])
+                : rn_value_stats_new();
+        if (!b->values[i])
             return false;
     }
     return true;
 }
 
-/* Zeroed, on lines of the cache, which is more than an arena promises. NULL: out of memory. */
-static struct rn_counts *aligned_counts(struct rn_book *b, size_t count)
-{
-    uintptr_t at = (uintptr_t)rn_arena_calloc(&b->arena, count + 1, sizeof(struct rn_counts));
-
-    return (struct rn_counts *)((at + RN_STATS_LINE - 1) / RN_STATS_LINE * RN_STATS_LINE);
-}
-
 static bool fill(struct rn_book *b, const struct rn_book *old, int64_t now_ns)
 {
     const struct rn_ruleset *rules = b->ruleset;
+    uintptr_t counts =
+        (uintptr_t)rn_arena_calloc(&b->arena, rules->rule_count + 1, sizeof *b->carried);
 
+    /* Aligned to cache lines, which is more than an arena promises. */
+    b->carried = (struct rn_counts *)((counts + RN_STATS_LINE - 1) / RN_STATS_LINE * RN_STATS_LINE);
     b->limits = rn_arena_calloc(&b->arena, rules->limit_count, sizeof *b->limits);
     b->families = rn_arena_calloc(&b->arena, rules->rule_count, sizeof *b->families);
-    b->carried = aligned_counts(b, rules->rule_count);
     b->by_name = rn_arena_calloc(&b->arena, rules->rule_count, sizeof *b->by_name);
     b->by_salt = rn_arena_calloc(&b->arena, rules->limit_count, sizeof *b->by_salt);
     b->values = rn_arena_calloc(&b->arena, rules->rule_count, sizeof *b->values);
@@ -189,10 +144,16 @@ static bool fill(struct rn_book *b, const struct rn_book *old, int64_t now_ns)
     b->value_count = rules->rule_count;
     if (rn_stats_init(&b->stats, rules->rule_count) != 0)
         return false;
-    for (uint32_t i = 0; i < rules->rule_count; i++)
+    for (uint32_t i = 0; i < rules->rule_count; i++) {
         compile_rule(b, &rules->rules[i]);
-    sort_names(b);
-    sort_salts(b);
+        b->by_name[i] = &rules->rules[i];
+    }
+    for (uint32_t i = 0; i < rules->limit_count; i++)
+        b->by_salt[i] = &b->limits[i];
+    if (rules->rule_count > 1)
+        qsort(b->by_name, rules->rule_count, sizeof *b->by_name, compare_names);
+    if (rules->limit_count > 1)
+        qsort(b->by_salt, rules->limit_count, sizeof *b->by_salt, compare_salts);
     return link_rules(b, old, now_ns);
 }
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "limiter/rulebook/explain.h"
 
-#include "limiter/decide/gather.h"
-#include "limiter/limiter.h"
-#include "limiter/rulebook/book.h"
+#include <stdio.h>
 
-/* What the rule alone would say. */
+#include "limiter/decide/workspace.h"
+#include "rules/report/report.h"
+
+/* Looks at what the rule alone would say. */
 static void look(struct rn_gathered *g, const struct ration_request *request,
                  struct rn_explained_rule *seen, struct ration_outcome *outcome)
 {
@@ -23,48 +24,89 @@ static void look(struct rn_gathered *g, const struct ration_request *request,
     seen->limit_count = seen->error == 0 ? outcome->listed : 0;
 }
 
-static int see_rule(struct ration *r, const struct rn_book *book, const struct rn_explain *explain,
-                    struct rn_values *values, struct rn_explained_rule *seen)
+static void explain_rules(struct ration *r, const struct rn_book *book,
+                          const struct rn_explain *explain, struct rn_workspace *w)
 {
+    const struct rn_ruleset *ruleset = book->ruleset;
+    const struct rn_list_entry *entry = NULL;
     struct ration_outcome outcome;
     struct rn_match match;
-    struct rn_gathered g;
 
-    seen->reason = rn_match_explain(seen->ruleset, seen->rule, values, &match);
-    seen->values = values;
-    seen->applies = seen->reason.why == RN_WHY_APPLIES || seen->reason.why == RN_WHY_UNLIMITED;
-    if (seen->applies) {
-        seen->match = &match;
-        rn_gather_init(&g, r, book, explain->now_ns);
-        look(&g, explain->request, seen, &outcome);
+    if (explain->begin) {
+        rn_match_request(ruleset, explain->request, &w->matches);
+        entry = w->matches.entry;
     }
-    return explain->see(explain->arg, seen);
-}
+    rn_values_resolve(ruleset, explain->request, &w->matches.values);
+    if (explain->begin)
+        explain->begin(explain->arg,
+                       &(struct rn_explained_request){ruleset, &w->matches.values, entry});
+    for (uint32_t i = 0; i < ruleset->rule_count; i++) {
+        struct rn_explained_rule seen = {
+            .ruleset = ruleset, .rule = &ruleset->rules[i], .values = &w->matches.values};
 
-static void begin(const struct rn_ruleset *ruleset, const struct rn_explain *explain,
-                  const struct rn_values *values)
-{
-    struct rn_matches matches;
-
-    rn_match_request(ruleset, explain->request, &matches);
-    explain->begin(explain->arg, &(struct rn_explained_request){ruleset, values, matches.entry});
-}
-
-void rn_explain_run(struct ration *r, const struct rn_explain *explain)
-{
-    struct rn_pin pin = rn_pin_take_counted(&r->shelf);
-    const struct rn_ruleset *ruleset = pin.book ? pin.book->ruleset : NULL;
-    struct rn_values values;
-
-    if (ruleset)
-        rn_values_resolve(ruleset, explain->request, &values);
-    if (ruleset && explain->begin)
-        begin(ruleset, explain, &values);
-    for (uint32_t i = 0; ruleset && i < ruleset->rule_count; i++) {
-        struct rn_explained_rule seen = {.ruleset = ruleset, .rule = &ruleset->rules[i]};
-
-        if (!seen.rule->envoy && see_rule(r, pin.book, explain, &values, &seen) != 0)
+        if (seen.rule->envoy)
+            continue;
+        seen.reason = rn_match_explain(ruleset, seen.rule, &w->matches.values, &match);
+        seen.applies = seen.reason.why == RN_WHY_APPLIES || seen.reason.why == RN_WHY_UNLIMITED;
+        if (seen.applies) {
+            seen.match = &match;
+            rn_gather_init(&w->gathered, r, book, explain->now_ns);
+            look(&w->gathered, explain->request, &seen, &outcome);
+        }
+        if (explain->see(explain->arg, &seen) != 0)
             break;
     }
+}
+
+int rn_explain_run(struct ration *r, const struct rn_explain *explain)
+{
+    struct rn_stripe *s = rn_stats_stripe(&r->stats);
+    struct rn_workspace *w = rn_workspace_take(s);
+
+    if (!w)
+        return RATION_ENOMEM;
+    struct rn_pin pin = rn_pin_take_counted(&r->shelf);
+
+    if (pin.book)
+        explain_rules(r, pin.book, explain, w);
+    rn_pin_drop(&pin);
+    rn_workspace_return(s, w);
+    return 0;
+}
+
+/* --- attributes ------------------------------------------------------------------------- */
+
+static void write_note(const struct rn_ruleset *ruleset, const struct ration_attribute *attributes,
+                       size_t count, char note[RATION_MESSAGE_SIZE])
+{
+    struct rn_slice unknown = {0};
+
+    for (size_t i = 0; i < count; i++) {
+        struct rn_slice name = {attributes[i].name, attributes[i].name_len};
+
+        if (rn_slice_starts_with(name, RN_SLICE("header.")) ||
+            rn_ruleset_uses_attribute(ruleset, name))
+            continue;
+        const char *meant = rn_ruleset_suggest_attribute(ruleset, name);
+
+        if (meant) {
+            snprintf(note, RATION_MESSAGE_SIZE, "no rule looks at %s; did you mean %s?",
+                     rn_excerpt(name).text, meant);
+            return;
+        }
+        unknown = unknown.data ? unknown : name;
+    }
+    if (unknown.data)
+        snprintf(note, RATION_MESSAGE_SIZE, "no rule looks at %s", rn_excerpt(unknown).text);
+}
+
+void rn_explain_unused_attribute(struct ration *r, const struct ration_attribute *attributes,
+                                 size_t count, char note[RATION_MESSAGE_SIZE])
+{
+    struct rn_pin pin = rn_pin_take(&r->shelf, rn_stats_stripe(&r->stats));
+
+    note[0] = '\0';
+    if (pin.book)
+        write_note(pin.book->ruleset, attributes, count, note);
     rn_pin_drop(&pin);
 }

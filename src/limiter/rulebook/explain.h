@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What every rule makes of a request, for people who wonder: the slow way, one
- * rule after the other. Nothing is charged or counted.
+ * Explains what every rule makes of a request, one rule after the other. Nothing is charged or
+ * counted.
  */
 #ifndef RN_LIMITER_RULEBOOK_EXPLAIN_H
 #define RN_LIMITER_RULEBOOK_EXPLAIN_H
@@ -10,11 +10,11 @@
 
 #include "rules/match/match.h"
 
-/* One rule, as long as `see` runs. */
+/* One rule. Valid while `see` runs. */
 struct rn_explained_rule {
     const struct rn_ruleset *ruleset;
     const struct rn_rule *rule;
-    const struct rn_values *values; /* of the request, as the rules see it */
+    const struct rn_values *values; /* of the request */
     struct rn_reason reason;
     bool applies;
     /* If it applies: */
@@ -22,18 +22,17 @@ struct rn_explained_rule {
     uint64_t cost;
     bool overridden; /* the limits are of an override, not of the tier */
     int error;       /* 0, or why there are no verdicts */
-    /* The verdicts of the limits, as of this rule alone: for `limits`, of which at
-     * most RATION_OUTCOME_LIMITS are there. */
+    /* The verdicts of `limits` as if this rule were the only one; at most RATION_OUTCOME_LIMITS. */
     const struct ration_outcome *outcome;
     const struct rn_rule_limit *const *limits;
     uint32_t limit_count; /* 0: unlimited */
 };
 
-/* The request, as long as `begin` runs. */
+/* The request. Valid while `begin` runs. */
 struct rn_explained_request {
     const struct rn_ruleset *ruleset;
     const struct rn_values *values;
-    const struct rn_list_entry *entry; /* takes the request aside before any rule; or NULL */
+    const struct rn_list_entry *entry; /* allows or denies the request before any rule; or NULL */
 };
 
 struct rn_explain {
@@ -41,13 +40,20 @@ struct rn_explain {
     int64_t now_ns; /* or RATION_NOW */
     void *arg;
     void (*begin)(void *arg, const struct rn_explained_request *request); /* once; may be NULL */
-    /* Each native rule, in the order of the files, until it returns non-zero; also if an entry
-     * takes the request aside. */
+    /* Called for each native rule, in the order of the files, until it returns non-zero; also if a
+     * list allows or denies the request. */
     int (*see)(void *arg, const struct rn_explained_rule *rule);
 };
 
 /* Calls nothing if no rules are loaded. A reload waits until it is done: the calls must not load
- * rules. Uses about 150 KB of stack. */
-void rn_explain_run(struct ration *r, const struct rn_explain *explain);
+ * rules. 0 or RATION_ENOMEM. */
+int rn_explain_run(struct ration *r, const struct rn_explain *explain);
+
+/* One sentence about the attribute that is probably misspelt or, if none is, about the first that
+ * no rule looks at; empty if rules look at all of them. Headers do not count: proxies pass them all
+ * on. Compares with every name that the rules know: for calls that are rare, or that no rule
+ * matched. */
+void rn_explain_unused_attribute(struct ration *r, const struct ration_attribute *attributes,
+                                 size_t count, char note[RATION_MESSAGE_SIZE]);
 
 #endif

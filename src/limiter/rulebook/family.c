@@ -13,29 +13,13 @@
 
 /* --- members ------------------------------------------------------------------- */
 
-static struct rn_member *find_member(struct rn_member *members, uint32_t n, uint64_t salt)
+/* The member with this salt; NULL: there is none. */
+static struct rn_member *find_member(const struct rn_family *f, uint64_t salt)
 {
-    for (uint32_t i = 0; i < n; i++)
-        if (members[i].limit->salt == salt)
-            return &members[i];
+    for (uint32_t i = 0; i < f->member_count; i++)
+        if (f->members[i].limit->salt == salt)
+            return (struct rn_member *)&f->members[i]; /* to change while the book is made */
     return NULL;
-}
-
-/* Adds the limit, or lets it stand for its shape if it is larger. */
-static uint32_t add_member(struct rn_member *members, uint32_t n, const struct rn_compiled *l,
-                           uint32_t place)
-{
-    struct rn_member *known = find_member(members, n, l->salt);
-
-    if (!known) {
-        members[n] = (struct rn_member){.limit = l, .place = place};
-        return n + 1;
-    }
-    if (known->limit->limit.cap < l->limit.cap)
-        known->limit = l;
-    if (place < known->place)
-        known->place = place;
-    return n;
 }
 
 static uint32_t count_limits(const struct rn_rule *rule)
@@ -47,6 +31,7 @@ static uint32_t count_limits(const struct rn_rule *rule)
     return n;
 }
 
+/* The largest limit of each shape stands for it. */
 static bool find_members(struct rn_book *b, const struct rn_rule *rule, struct rn_family *f)
 {
     /* One for each limit, and one for its mark. */
@@ -55,50 +40,52 @@ static bool find_members(struct rn_book *b, const struct rn_rule *rule, struct r
 
     if (!members)
         return false;
+    f->members = members;
     for (uint32_t t = 0; t < rule->tier_count; t++) {
         const struct rn_tier *tier = &rule->tiers[t];
 
         for (uint32_t i = 0; i < tier->limit_count; i++) {
             const struct rn_compiled *l = &b->limits[tier->limits[i]->id];
+            struct rn_member *known = find_member(f, l->salt);
 
-            if (rn_compiled_counts(l))
-                f->member_count = add_member(members, f->member_count, l, i);
+            if (!rn_compiled_counts(l))
+                continue;
+            if (!known)
+                members[f->member_count++] = (struct rn_member){.limit = l, .place = i};
+            else if (known->limit->limit.cap < l->limit.cap)
+                known->limit = l;
+            if (known && i < known->place)
+                known->place = i;
         }
         if (tier->limit_count > f->places)
             f->places = tier->limit_count;
     }
-    f->members = members;
     return true;
 }
 
-/* --- places ------------------------------------------------------------------- */
-
-/* Whether the tier has a limit of that salt, or one with that mark. */
-static bool tier_has(const struct rn_book *b, const struct rn_tier *tier, uint64_t salt)
-{
-    for (uint32_t i = 0; i < tier->limit_count; i++) {
-        const struct rn_compiled *l = &b->limits[tier->limits[i]->id];
-
-        if (l->salt == salt || (l->mark && l->mark->salt == salt))
-            return true;
-    }
-    return false;
-}
-
-/* Whether the limit in this place of the tier keeps the state abreast: one of
- * other tiers, in the same place there; the last limit those in all places that
- * follow. Marks are set by all: doing so twice is doing it once. */
+/* Whether the limit in this place of the tier must count in the state as well: a limit of another
+ * tier, in the same place there; the last limit counts in those of all places that follow. Every
+ * limit sets marks: doing so twice is doing it once. Not if the tier itself has a limit with that
+ * state or mark. */
 static bool applies_at(const struct rn_book *b, const struct rn_tier *tier, uint32_t place,
                        const struct rn_member *m)
 {
     uint32_t at = m->place < tier->limit_count ? m->place : tier->limit_count - 1;
 
-    return (at == place || m->limit->is_mark) && !tier_has(b, tier, m->limit->salt);
+    if (at != place && !m->limit->is_mark)
+        return false;
+    for (uint32_t i = 0; i < tier->limit_count; i++) {
+        const struct rn_compiled *l = &b->limits[tier->limits[i]->id];
+
+        if (l->salt == m->limit->salt || (l->mark && l->mark->salt == m->limit->salt))
+            return false;
+    }
+    return true;
 }
 
 /* --- guards -------------------------------------------------------------------- */
 
-/* The limits whose states the one in this place keeps abreast: see applies_at. */
+/* The limits in whose states the limit in this place counts: see applies_at. */
 static uint32_t list_variants(const struct rn_book *b, const struct rn_family *f,
                               const struct rn_tier *tier, uint32_t place,
                               const struct rn_rule *rule, const struct rn_compiled **list)
@@ -109,22 +96,14 @@ static uint32_t list_variants(const struct rn_book *b, const struct rn_family *f
         for (uint32_t i = 0; i < rule->tiers[t].limit_count; i++) {
             const struct rn_compiled *other = &b->limits[rule->tiers[t].limits[i]->id];
 
-            for (uint32_t m = 0; m < f->member_count; m++)
-                if (f->members[m].limit->salt == other->salt &&
-                    applies_at(b, tier, place, &f->members[m]))
-                    list[n++] = other;
+            const struct rn_member *m = find_member(f, other->salt);
+
+            if (m && applies_at(b, tier, place, m))
+                list[n++] = other;
         }
     }
     rn_compiled_sort(list, n);
     return n;
-}
-
-static void add_mark(struct rn_family *f, const struct rn_compiled *mark, uint32_t place)
-{
-    struct rn_member *members = (struct rn_member *)f->members; /* still ours to change */
-
-    if (mark && !find_member(members, f->member_count, mark->salt))
-        members[f->member_count++] = (struct rn_member){.limit = mark, .place = place};
 }
 
 /* Each limit's guards first, then what marks them: from then on marks are members. */
@@ -132,6 +111,7 @@ static bool find_guards(struct rn_book *b, const struct rn_rule *rule, struct rn
 {
     const struct rn_compiled **list =
         rn_arena_alloc(&b->arena, count_limits(rule) * sizeof(struct rn_compiled *));
+    struct rn_member *members = (struct rn_member *)f->members; /* still ours to change */
 
     if (!list)
         return false;
@@ -146,8 +126,12 @@ static bool find_guards(struct rn_book *b, const struct rn_rule *rule, struct rn
         }
     }
     for (uint32_t t = 0; t < rule->tier_count; t++)
-        for (uint32_t i = 0; i < rule->tiers[t].limit_count; i++)
-            add_mark(f, b->limits[rule->tiers[t].limits[i]->id].mark, i);
+        for (uint32_t i = 0; i < rule->tiers[t].limit_count; i++) {
+            const struct rn_compiled *mark = b->limits[rule->tiers[t].limits[i]->id].mark;
+
+            if (mark && !find_member(f, mark->salt))
+                members[f->member_count++] = (struct rn_member){.limit = mark, .place = i};
+        }
     return true;
 }
 
@@ -172,8 +156,8 @@ static bool link_place(struct rn_book *b, const struct rn_family *f, const struc
     return true;
 }
 
-/* The common case, one limit in each tier: all have one list, which is not
- * minded that it names themselves (see rn_compiled_follows). */
+/* The common case, one limit in each tier: all share one list. That it names themselves does no
+ * harm (see rn_compiled_follows). */
 static bool link_single(struct rn_book *b, const struct rn_family *f, const struct rn_rule *rule)
 {
     const struct rn_compiled **shapes = rn_arena_alloc(&b->arena, f->member_count * sizeof *shapes);
@@ -215,19 +199,11 @@ bool rn_family_link(struct rn_book *b, const struct rn_rule *rule)
 
 /* --- predecessors --------------------------------------------------------------- */
 
-static bool has_member(const struct rn_family *f, uint64_t salt)
-{
-    for (uint32_t i = 0; i < f->member_count; i++)
-        if (f->members[i].limit->salt == salt)
-            return true;
-    return false;
-}
-
 static void retire(struct rn_family *f, struct rn_retired *list, const struct rn_retired *old,
                    int64_t now_ns)
 {
     if (f->retired_count == RN_RETIRED_MAX || old->until_ns <= now_ns ||
-        has_member(f, old->limit.salt))
+        find_member(f, old->limit.salt))
         return;
     struct rn_retired *r = &list[f->retired_count++];
 
@@ -259,40 +235,17 @@ static void retire_all(struct rn_family *f, struct rn_retired *list, const struc
         retire(f, list, &old->retired[i], now_ns);
 }
 
-/* Not known before, or known but perhaps not yet met by every key. */
-static bool is_fresh(const struct rn_compiled *l, const struct rn_family *old, int64_t now_ns)
-{
-    for (uint32_t i = 0; i < old->member_count; i++)
-        if (old->members[i].limit->salt == l->salt)
-            return old->members[i].fresh && old->until_ns > now_ns;
-    return true;
-}
-
-/* A key like those of the rule's limits, for a second. */
-static bool make_claim(struct rn_book *b, const struct rn_rule *rule, struct rn_family *f)
-{
-    struct rn_compiled *claim = rn_arena_alloc(&b->arena, sizeof *claim);
-    struct rn_limit limit;
-
-    if (!claim)
-        return false;
-    rn_limit_init(&limit, &(struct ration_limit){.algorithm = RATION_TOKEN_BUCKET,
-                                                 .amount = 1,
-                                                 .period_ns = CLAIM_NS});
-    rn_compiled_init_rule(
-        claim, b->secret, rule->index,
-        &(struct rn_compiled_rule){.name = rule->name, .copy = CLAIM_COPY, .limit = &limit});
-    f->claim = claim;
-    return true;
-}
-
+/* A member is fresh if its shape is new, or was new and may not have been met by every key. The
+ * claim is a key like those of the rule's limits, for a second. */
 bool rn_family_succeed(struct rn_book *b, const struct rn_rule *rule, const struct rn_family *old,
                        int64_t now_ns)
 {
     struct rn_family *f = &b->families[rule->index];
     struct rn_member *members = (struct rn_member *)f->members; /* still ours to change */
     uint32_t most = old->member_count + old->retired_count, fresh = 0;
+    struct rn_compiled *claim;
     struct rn_retired *list;
+    struct rn_limit limit;
 
     most = most < RN_RETIRED_MAX ? most : RN_RETIRED_MAX;
     list = rn_arena_calloc(&b->arena, most, sizeof *list);
@@ -302,10 +255,22 @@ bool rn_family_succeed(struct rn_book *b, const struct rn_rule *rule, const stru
     f->paired = f->places < old->places ? f->places : old->places;
     retire_all(f, list, old, now_ns);
     for (uint32_t i = 0; i < f->member_count; i++) {
-        members[i].fresh = f->retired_count != 0 && is_fresh(f->members[i].limit, old, now_ns);
+        const struct rn_member *before = find_member(old, members[i].limit->salt);
+
+        members[i].fresh =
+            f->retired_count != 0 && (!before || (before->fresh && old->until_ns > now_ns));
         fresh += members[i].fresh;
     }
-    if (fresh == 0)
+    if (fresh == 0) {
         f->until_ns = INT64_MIN;
-    return fresh == 0 || make_claim(b, rule, f);
+        return true;
+    }
+    f->claim = claim = rn_arena_alloc(&b->arena, sizeof *claim);
+    if (!claim)
+        return false;
+    rn_compiled_init_flag(&limit, CLAIM_NS);
+    rn_compiled_init_rule(
+        claim, b->secret, rule->index,
+        &(struct rn_compiled_rule){.name = rule->name, .copy = CLAIM_COPY, .limit = &limit});
+    return true;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The current rules told to the outside: one by one, as text, the settings that
- * are not for the library, and the mode of the whole service.
+ * The current rules for callers: one by one, as text, the settings that are not for the library,
+ * and the mode of the whole service.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,27 +60,7 @@ static void add_tier(struct ration_rule_info *info, const struct rn_tier *tier)
     }
 }
 
-static void describe(const struct rn_book *book, const struct rn_rule *rule,
-                     struct ration_rule_info *info)
-{
-    struct rn_counts sum;
-
-    *info = (struct ration_rule_info){.name = rule->name.data,
-                                      .name_len = rule->name.len,
-                                      .file = rule->file.data,
-                                      .file_len = rule->file.len,
-                                      .line = rule->line,
-                                      .shadow = rule->shadow,
-                                      .envoy = rule->envoy,
-                                      .for_envoy = rule->for_envoy};
-    write_key(book->ruleset, rule, info->key, sizeof info->key);
-    for (uint32_t i = 0; i < rule->tier_count; i++)
-        add_tier(info, &rule->tiers[i]);
-    rn_book_totals(book, rule, &sum);
-    rn_stats_set_totals(&info->totals, &sum);
-}
-
-/* Under the lock: without it, what the book before has counted may be missing. */
+/* Under the lock: without it, counts of the book before may be missing. */
 void ration_rules_each(struct ration *r, int (*see)(void *arg, const struct ration_rule_info *info),
                        void *arg)
 {
@@ -89,9 +69,22 @@ void ration_rules_each(struct ration *r, int (*see)(void *arg, const struct rati
     uint32_t count = book ? book->ruleset->rule_count : 0;
 
     for (uint32_t i = 0; i < count; i++) {
-        struct ration_rule_info info;
+        const struct rn_rule *rule = &book->ruleset->rules[i];
+        struct ration_rule_info info = {.name = rule->name.data,
+                                        .name_len = rule->name.len,
+                                        .file = rule->file.data,
+                                        .file_len = rule->file.len,
+                                        .line = rule->line,
+                                        .shadow = rule->shadow,
+                                        .envoy = rule->envoy,
+                                        .for_envoy = rule->for_envoy};
+        struct rn_counts sum;
 
-        describe(book, &book->ruleset->rules[i], &info);
+        write_key(book->ruleset, rule, info.key, sizeof info.key);
+        for (uint32_t t = 0; t < rule->tier_count; t++)
+            add_tier(&info, &rule->tiers[t]);
+        rn_book_totals(book, rule, &sum);
+        rn_stats_set_totals(&info.totals, &sum);
         if (see(arg, &info) != 0)
             break;
     }
@@ -141,25 +134,24 @@ void ration_text_free(char *text)
 
 /* --- settings ---------------------------------------------------------------------------- */
 
-static int copy_setting(const struct rn_setting *from, struct ration_setting *to)
-{
-    if (from->value.len >= sizeof to->value)
-        return RATION_EINVAL;
-    rn_slice_copy(to->value, sizeof to->value, from->value);
-    rn_slice_copy(to->file, sizeof to->file, from->file);
-    to->line = from->line;
-    return 0;
-}
-
 int ration_setting(struct ration *r, const char *name, struct ration_setting *setting)
 {
     struct rn_pin pin = rn_pin_take_counted(&r->shelf);
     const struct rn_ruleset *set = pin.book ? pin.book->ruleset : NULL;
     int code = RATION_ENOSETTING;
 
-    for (uint32_t i = 0; set && i < set->setting_count && code == RATION_ENOSETTING; i++)
-        if (rn_slice_is(set->settings[i].name, name))
-            code = copy_setting(&set->settings[i], setting);
+    for (uint32_t i = 0; set && i < set->setting_count && code == RATION_ENOSETTING; i++) {
+        const struct rn_setting *from = &set->settings[i];
+
+        if (!rn_slice_is(from->name, name))
+            continue;
+        code = from->value.len < sizeof setting->value ? 0 : RATION_EINVAL;
+        if (code != 0)
+            continue;
+        rn_slice_copy(setting->value, sizeof setting->value, from->value);
+        rn_slice_copy(setting->file, sizeof setting->file, from->file);
+        setting->line = from->line;
+    }
     rn_pin_drop(&pin);
     return code;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Replacing a book that others are reading.
+ * Replacing a book that other threads are reading.
  */
 #include "limiter/rulebook/pin.h"
 
@@ -38,8 +38,8 @@ void rn_pin_shelf_done(struct rn_shelf *shelf)
     pthread_mutex_destroy(&shelf->lock);
 }
 
-/* Who counted itself before the generation changed is seen by the swap; who did
- * after finds another generation and counts itself again. */
+/* A swap sees readers that counted themselves before the generation changed. Readers that did after
+ * find another generation and count themselves again. */
 struct rn_pin rn_pin_take_counted(struct rn_shelf *shelf)
 {
     uint64_t *counter, generation = __atomic_load_n(&shelf->generation, __ATOMIC_SEQ_CST), now;
@@ -64,13 +64,15 @@ static void rest(unsigned *looks)
         nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
 }
 
-/* The generation was `generation`. Those who counted themselves in it are waited
- * for even if there was no book: theirs may be the new one, which the next swap
- * does not expect of them. */
-static void wait_for_readers(const struct rn_shelf *shelf, const struct rn_stats *stats,
-                             const struct rn_book *old, uint64_t generation)
+struct rn_book *rn_pin_shelf_swap(struct rn_shelf *shelf, const struct rn_stats *stats,
+                                  struct rn_book *book)
 {
+    struct rn_book *old = __atomic_exchange_n(&shelf->book, book, __ATOMIC_SEQ_CST);
+    uint64_t generation = __atomic_fetch_add(&shelf->generation, 1, __ATOMIC_SEQ_CST);
     unsigned looks = 0;
+
+    __atomic_store_n(&shelf->version, book->version, __ATOMIC_RELEASE);
+    bool sure = shelf->fenced || membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
 
     for (unsigned i = 0; i < RN_THREADS && old; i++) {
         const struct rn_stripe *s = rn_stats_at(stats, i);
@@ -78,20 +80,10 @@ static void wait_for_readers(const struct rn_shelf *shelf, const struct rn_stats
         while (__atomic_load_n(&s->book, __ATOMIC_SEQ_CST) == old)
             rest(&looks);
     }
+    /* Also if there was no book: these readers may read the new one, and the next swap does not
+     * expect that of them. */
     while (__atomic_load_n(&shelf->readers[generation & 1], __ATOMIC_SEQ_CST) != 0)
         rest(&looks);
-}
-
-struct rn_book *rn_pin_shelf_swap(struct rn_shelf *shelf, const struct rn_stats *stats,
-                                  struct rn_book *book)
-{
-    struct rn_book *old = __atomic_exchange_n(&shelf->book, book, __ATOMIC_SEQ_CST);
-    uint64_t generation = __atomic_fetch_add(&shelf->generation, 1, __ATOMIC_SEQ_CST);
-
-    __atomic_store_n(&shelf->version, book->version, __ATOMIC_RELEASE);
-    bool sure = shelf->fenced || membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
-
-    wait_for_readers(shelf, stats, old, generation);
     if (!old || sure)
         return old;
     /* The call was there at open and is not any more (a sandbox, say). */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which book is in use, and until when. Readers never wait and share no cache
- * line; who replaces the book waits until nobody reads the old one.
+ * Which book is in use, and until when. Readers never wait and share no cache line. A swap waits
+ * until no thread reads the old book.
  *
  * A thread with a stripe of its own announces the book there and looks whether
  * it still is the current one; if so, it stays until the announcement is taken
@@ -9,9 +9,9 @@
  * fence in every decision there is one in every swap: membarrier(2) makes all
  * threads of the process pass one. Where the kernel has none, readers pay.
  *
- * Threads that share a stripe, and those who keep a book while they wait for a
- * store, count themselves in `readers`: one counter for even generations and one
- * for odd, so that the old book's runs down although new readers keep coming.
+ * Threads that share a stripe, and threads that keep a book while they wait for a store, count
+ * themselves in `readers`: one counter for even generations and one for odd. So the counter of the
+ * old book runs down although new readers keep coming.
  */
 #ifndef RN_LIMITER_RULEBOOK_PIN_H
 #define RN_LIMITER_RULEBOOK_PIN_H
@@ -33,12 +33,12 @@ struct rn_shelf {
     bool fenced;           /* readers have to fence: no membarrier; set at open */
     bool waits;            /* readers may wait for a store: all count themselves; set at open */
     pthread_mutex_t lock;  /* of swaps, and of what books carry over */
-    struct rn_book *stuck; /* not known to be unread: freed at close */
+    struct rn_book *stuck; /* books that may still be read: freed at close */
 };
 
 /* 0 or RATION_ENOMEM. */
 int rn_pin_shelf_init(struct rn_shelf *shelf);
-/* Frees the book; nobody else uses the shelf any more. */
+/* Frees the book. No other thread uses the shelf any more. */
 void rn_pin_shelf_done(struct rn_shelf *shelf);
 
 /* A book being read. */
@@ -48,8 +48,8 @@ struct rn_pin {
     uint64_t *counter; /* NULL: announced in the stripe */
 };
 
-/* For the time of one call by one thread, not nested unless `waits`: rn_pin_take. For longer,
- * across threads: rn_pin_take_counted. */
+/* rn_pin_take: for one call by one thread, not nested unless `waits`. rn_pin_take_counted: for
+ * longer, across threads. */
 struct rn_pin rn_pin_take_counted(struct rn_shelf *shelf);
 
 static inline struct rn_pin rn_pin_take(struct rn_shelf *shelf, struct rn_stripe *s)
@@ -81,9 +81,9 @@ static inline void rn_pin_drop(struct rn_pin *pin)
         __atomic_store_n(&pin->stripe->book, NULL, __ATOMIC_RELEASE);
 }
 
-/* Puts a book in the place of the current one, under the lock. Returns when
- * nobody reads the old one any more, and it: the caller's to free. NULL if
- * there was none, or it is not known to be unread and kept until the end. */
+/* Puts a book in the place of the current one, under the lock, and waits until no thread reads the
+ * old one. Returns the old book for the caller to free. NULL: there was none, or a reader may be
+ * left, and the book is freed at close. */
 struct rn_book *rn_pin_shelf_swap(struct rn_shelf *shelf, const struct rn_stats *stats,
                                   struct rn_book *book);
 

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading rules, putting them in the place of others, and what is said about
- * them.
+ * Reading rules and putting them in the place of others, and the report about them.
  */
 #include "limiter/rulebook/reload.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include <ration/rules.h>
 
+#include "base/buf.h"
 #include "limiter/limiter.h"
 #include "rules/report/report.h"
 
@@ -17,36 +16,18 @@
 
 struct ration_report {
     size_t errors, warnings;
-    size_t len, size;
-    bool cut; /* out of memory */
-    char *text;
+    struct rn_buf text;              /* with a NUL at the end */
     struct ration_diagnostic *items; /* in the arena, as their texts are */
     size_t item_count;
     struct rn_arena arena;
 };
 
-/* Appends, with a NUL behind. */
 static void append(void *context, const char *text, size_t len)
 {
-    struct ration_report *report = context;
-
-    if (report->size - report->len <= len) {
-        size_t size = 2 * (report->len + len + 1);
-        char *larger = realloc(report->text, size);
-
-        if (!larger) {
-            report->cut = true;
-            return;
-        }
-        report->text = larger;
-        report->size = size;
-    }
-    memcpy(report->text + report->len, text, len);
-    report->len += len;
-    report->text[report->len] = '\0';
+    rn_buf_put(context, text, len);
 }
 
-/* Without memory the text above must do. */
+/* Without memory for all, the caller gets the text only. */
 static void copy_items(struct ration_report *report, const struct rn_report *from)
 {
     report->items = rn_arena_calloc(&report->arena, from->kept_count, sizeof *report->items);
@@ -68,25 +49,27 @@ static void copy_items(struct ration_report *report, const struct rn_report *fro
     }
 }
 
-/* Tells the caller, if it asked. */
-static void tell(struct rn_report *from, struct ration_report **out)
+/* Frees `said`, and gives it to the caller as a report if `out` is not NULL. Returns `code`. */
+static int finish(struct rn_report *said, int code, struct ration_report **out)
 {
-    if (!out)
-        return;
-    struct ration_report *report = calloc(1, sizeof *report);
+    struct ration_report *report = out ? calloc(1, sizeof *report) : NULL;
 
     if (report) {
-        report->errors = from->count[RN_ERROR];
-        report->warnings = from->count[RN_WARNING];
-        rn_report_write(from, append, report);
-        copy_items(report, from);
+        report->errors = said->count[RN_ERROR];
+        report->warnings = said->count[RN_WARNING];
+        rn_report_write(said, append, &report->text);
+        rn_buf_put_char(&report->text, '\0');
+        copy_items(report, said);
     }
-    *out = report;
+    if (out)
+        *out = report;
+    rn_report_done(said);
+    return code;
 }
 
 const char *ration_report_text(const struct ration_report *report)
 {
-    return report && report->text ? report->text : "";
+    return report && !report->text.failed ? report->text.data : "";
 }
 
 size_t ration_report_errors(const struct ration_report *report)
@@ -110,7 +93,7 @@ void ration_report_each(const struct ration_report *report,
 void ration_report_free(struct ration_report *report)
 {
     if (report) {
-        free(report->text);
+        rn_buf_done(&report->text);
         rn_arena_done(&report->arena);
     }
     free(report);
@@ -118,33 +101,21 @@ void ration_report_free(struct ration_report *report)
 
 /* --- rules ---------------------------------------------------------------------------- */
 
-/* Takes the ruleset. NULL: out of memory. */
-static struct rn_book *make_book(struct ration *r, struct rn_ruleset *ruleset,
-                                 const struct rn_book *current, int64_t now_ns)
-{
-    struct rn_book *book = rn_book_new(ruleset, &r->secret, current, now_ns);
-
-    if (!book) {
-        rn_ruleset_free(ruleset);
-        return NULL;
-    }
-    book->version = current ? current->version + 1 : 1;
-    if (rn_clients_fill(&r->clients, book) != 0) {
-        rn_book_free(book);
-        return NULL;
-    }
-    return book;
-}
-
 int rn_reload_install(struct ration *r, struct rn_ruleset *ruleset, int64_t now_ns)
 {
     pthread_mutex_lock(&r->clients.lock);
     pthread_mutex_lock(&r->shelf.lock);
-    /* Only we replace it, so we may read it unannounced. */
+    /* Only this function replaces it, so it need not be pinned. */
     const struct rn_book *current = __atomic_load_n(&r->shelf.book, __ATOMIC_RELAXED);
-    struct rn_book *book = make_book(r, ruleset, current, now_ns);
+    struct rn_book *book = rn_book_new(ruleset, &r->secret, current, now_ns);
 
-    if (book) {
+    if (!book) {
+        rn_ruleset_free(ruleset);
+    } else if (rn_clients_fill(&r->clients, book) != 0) {
+        rn_book_free(book);
+        book = NULL;
+    } else {
+        book->version = current ? current->version + 1 : 1;
         struct rn_book *old = rn_pin_shelf_swap(&r->shelf, &r->stats, book);
 
         /* `current`: also if it is stuck on the shelf. */
@@ -169,15 +140,16 @@ static int fault_of(const struct rn_report *said)
     return said->count[RN_ERROR] != 0 ? RATION_EPARSE : RATION_ENOMEM;
 }
 
-static int install(struct ration *r, struct rn_ruleset *ruleset, struct rn_report *said,
-                   struct ration_report **report)
+static int install(struct ration *r, struct rn_ruleset *ruleset, const struct rn_report *said)
 {
-    int code =
-        ruleset ? rn_reload_install(r, ruleset, rn_limiter_now(r, RATION_NOW)) : fault_of(said);
+    return ruleset ? rn_reload_install(r, ruleset, rn_limiter_now(r, RATION_NOW)) : fault_of(said);
+}
 
-    tell(said, report);
-    rn_report_done(said);
-    return code;
+static struct rn_ruleset *read_files(struct ration *r, const char *const *paths, size_t count,
+                                     struct rn_report *said)
+{
+    rn_report_init(said);
+    return rn_ruleset_reload(paths, count, r->teams, r->fallback ? r->fallback->judge : NULL, said);
 }
 
 int ration_rules_load(struct ration *r, const char *const *paths, size_t count,
@@ -185,14 +157,11 @@ int ration_rules_load(struct ration *r, const char *const *paths, size_t count,
 {
     struct rn_report said;
 
-    rn_report_init(&said);
-    pthread_mutex_lock(&r->load_lock); /* `teams` is replaced by loading only */
-    int code = install(
-        r,
-        rn_ruleset_reload(paths, count, r->teams, r->fallback ? r->fallback->judge : NULL, &said),
-        &said, report);
+    pthread_mutex_lock(&r->load_lock); /* only loading replaces `teams` */
+    int code = install(r, read_files(r, paths, count, &said), &said);
+
     pthread_mutex_unlock(&r->load_lock);
-    return code;
+    return finish(&said, code, report);
 }
 
 int rn_reload_try(struct ration *r, const char *const *paths, size_t count,
@@ -200,17 +169,14 @@ int rn_reload_try(struct ration *r, const char *const *paths, size_t count,
 {
     struct rn_report said;
 
-    rn_report_init(&said);
     pthread_mutex_lock(&r->load_lock);
-    struct rn_ruleset *ruleset =
-        rn_ruleset_reload(paths, count, r->teams, r->fallback ? r->fallback->judge : NULL, &said);
+    struct rn_ruleset *ruleset = read_files(r, paths, count, &said);
+
     pthread_mutex_unlock(&r->load_lock);
     int code = ruleset ? 0 : fault_of(&said);
 
     rn_ruleset_free(ruleset);
-    tell(&said, report);
-    rn_report_done(&said);
-    return code;
+    return finish(&said, code, report);
 }
 
 int ration_rules_parse(struct ration *r, const char *name, const char *text, size_t len,
@@ -226,7 +192,7 @@ int ration_rules_parse(struct ration *r, const char *name, const char *text, siz
         rn_ruleset_free(ruleset);
         ruleset = NULL;
     }
-    return install(r, ruleset, &said, report);
+    return finish(&said, install(r, ruleset, &said), report);
 }
 
 int ration_rules_validate(const char *name, const char *text, size_t len,
@@ -240,9 +206,7 @@ int ration_rules_validate(const char *name, const char *text, size_t len,
     int code = ruleset ? 0 : fault_of(&said);
 
     rn_ruleset_free(ruleset);
-    tell(&said, report);
-    rn_report_done(&said);
-    return code;
+    return finish(&said, code, report);
 }
 
 uint64_t ration_rules_version(const struct ration *r)

@@ -11,26 +11,26 @@ struct ration;
 struct rn_report;
 struct ration_report;
 
-/* ration_open for rules that are installed next: the table is divided for them. */
+/* ration_open, with the table divided for rules that are installed next. */
 int rn_limiter_open(const struct ration_options *options, const struct rn_ruleset *ruleset,
                     struct ration **out, struct ration_error *error);
 
-/* How many live keys fit, of whichever limit in force, before any is evicted. */
+/* How many live keys fit, whatever their limits, before any is evicted. */
 uint64_t rn_limiter_capacity(const struct ration *r);
 
-/* Whether the rules in force have secrets of the daemon in their section server:. */
+/* Whether the section server: of the rules in force has secrets of the daemon. */
 bool rn_limiter_has_secrets(struct ration *r);
 
-/* Sets that for the limits given at open and these rules, or none. */
+/* Sets it for the limits given at open and these rules (may be NULL). */
 void rn_limiter_set_capacity(struct ration *r, const struct rn_ruleset *ruleset);
 
-/* Whether these files could be put in place; says what is wrong with them and changes nothing. 0,
+/* Whether these files could be installed; reports what is wrong with them and changes nothing. 0,
  * RATION_EPARSE or RATION_ENOMEM; the report is as of ration_rules_load. */
 int rn_reload_try(struct ration *r, const char *const *paths, size_t count,
                   struct ration_report **report);
 
-/* Puts a ruleset in place at a time of the caller's and takes it, also when it
- * fails: RATION_ENOMEM, the current rules stay. May wait. */
+/* Installs a ruleset at a time of the caller's and takes it, also if that fails: with RATION_ENOMEM
+ * the current rules stay. May wait. */
 int rn_reload_install(struct ration *r, struct rn_ruleset *ruleset, int64_t now_ns);
 
 #endif

@@ -52,7 +52,7 @@ static inline int try_set(struct ration *r, const char *rule, const char *words,
     struct ration_override o = override_of(rule, &w, words, limit);
 
     o.expires_ns = expires_ns;
-    return rn_clients_set_override_at(r, &o, T0, error);
+    return rn_clients_set(r, &o, false, T0, error);
 }
 
 static inline void set_limit(struct ration *r, const char *rule, const char *words,
@@ -83,13 +83,13 @@ static inline int try_ban(struct ration *r, const char *words, const char *reaso
     struct words w;
 
     split_words(&w, words);
-    return rn_clients_set_ban_at(r,
-                                 &(struct ration_ban){.attributes = w.attributes,
-                                                      .count = w.request.count,
-                                                      .expires_ns = expires_ns,
-                                                      .reason = reason,
-                                                      .reason_len = strlen(reason)},
-                                 T0, error);
+    return rn_clients_set(r,
+                          &(struct ration_override){.attributes = w.attributes,
+                                                    .count = w.request.count,
+                                                    .expires_ns = expires_ns,
+                                                    .note = reason,
+                                                    .note_len = strlen(reason)},
+                          true, T0, error);
 }
 
 static inline void ban(struct ration *r, const char *words)

@@ -57,7 +57,7 @@ static void set_at(struct ration *r, const char *words, const char *limit, int64
     struct ration_override o = override_of("a", &w, words, limit);
     struct ration_error error;
 
-    if (rn_clients_set_override_at(r, &o, now_ns, &error) != 0)
+    if (rn_clients_set(r, &o, false, now_ns, &error) != 0)
         fail_msg("%s", error.text);
 }
 

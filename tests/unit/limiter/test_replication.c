@@ -30,7 +30,7 @@ static void set_at(struct ration *r, const char *words, const char *limit, int64
     struct words w;
     struct ration_override o = override_of("a", &w, words, limit);
 
-    assert_int_equal(rn_clients_set_override_at(r, &o, now_ns, NULL), 0);
+    assert_int_equal(rn_clients_set(r, &o, false, now_ns, NULL), 0);
 }
 
 /* All that the node would tell, without telling it. */

@@ -9,6 +9,8 @@
 
 #include <ration/envoy.h>
 
+#include "limiter/rulebook/explain.h"
+
 #define STACK_BYTES ((size_t)256 << 10)
 #define PAINT 0xA5
 #define MOST ((size_t)16 << 10)
@@ -152,6 +154,20 @@ static void commit(void)
     run.code = ration_ticket_commit(run.r, run.ticket, strlen(run.ticket), false, 3, run.now_ns);
 }
 
+static int see_nothing(void *arg, const struct rn_explained_rule *rule)
+{
+    (void)arg;
+    (void)rule;
+    return 0;
+}
+
+static void explain(void)
+{
+    run.code = rn_explain_run(run.r, &(struct rn_explain){.request = &run.words.request,
+                                                          .now_ns = run.now_ns,
+                                                          .see = see_nothing});
+}
+
 static void descriptor(void)
 {
     const struct ration_descriptor d = {
@@ -192,6 +208,7 @@ static void rules_take_little_stack(void **state)
     rules_at(run.r, text, T0);
     measure("ration_decide, 60 rules", decide_one);
     measure("ration_decide_peek, 60 rules", peek_rules);
+    measure("rn_explain_run, 60 rules", explain);
     measure("ration_decide_reserve, 60 rules", reserve);
     measure("ration_ticket_commit of more than was reserved", commit);
     write_rules(text, sizeof text, "100 per day");

@@ -13,29 +13,11 @@
 
 #define TRIES 4 /* links may be swapped by a deployment just now */
 
-static const char *kind_of(mode_t mode)
-{
-    switch (mode & S_IFMT) {
-    case S_IFIFO:
-        return "a FIFO";
-    case S_IFDIR:
-        return "a directory";
-    case S_IFSOCK:
-        return "a socket";
-    default:
-        return "a device";
-    }
-}
-
-static bool is_of_shell(const char *path)
-{
-    return strcmp(path, "/dev/stdin") == 0 || strncmp(path, "/dev/fd/", 8) == 0 ||
-           strncmp(path, "/proc/self/fd/", 14) == 0;
-}
-
 int rn_file_open(const char *path, char problem[RN_FILE_PROBLEM])
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    bool of_shell = strcmp(path, "/dev/stdin") == 0 || strncmp(path, "/dev/fd/", 8) == 0 ||
+                    strncmp(path, "/proc/self/fd/", 14) == 0;
     struct stat is;
 
     if (fd < 0 || fstat(fd, &is) != 0) {
@@ -43,12 +25,16 @@ int rn_file_open(const char *path, char problem[RN_FILE_PROBLEM])
 
         snprintf(problem, RN_FILE_PROBLEM, "%s",
                  code == ENXIO ? "it is a socket, not a regular file" : strerror(code));
-    } else if (S_ISREG(is.st_mode) || (S_ISFIFO(is.st_mode) && is_of_shell(path)) ||
+    } else if (S_ISREG(is.st_mode) || (S_ISFIFO(is.st_mode) && of_shell) ||
                (S_ISCHR(is.st_mode) && is.st_rdev == makedev(1, 3))) { /* /dev/null */
         (void)fcntl(fd, F_SETFL, 0); /* from now on a pipe may be waited for */
         return fd;
     } else {
-        snprintf(problem, RN_FILE_PROBLEM, "it is %s, not a regular file", kind_of(is.st_mode));
+        snprintf(problem, RN_FILE_PROBLEM, "it is a %s, not a regular file",
+                 S_ISFIFO(is.st_mode)   ? "FIFO"
+                 : S_ISDIR(is.st_mode)  ? "directory"
+                 : S_ISSOCK(is.st_mode) ? "socket"
+                                        : "device");
     }
     if (fd >= 0)
         close(fd);

@@ -249,14 +249,6 @@ static unsigned longest_run(const struct rn_ip *ip, unsigned *length)
     return best;
 }
 
-static char *write_group(char *out, unsigned group)
-{
-    for (unsigned shift = 16; shift > 0; shift -= 4)
-        if (shift == 4 || group >> (shift - 4) != 0)
-            *out++ = "0123456789abcdef"[group >> (shift - 4) & 15];
-    return out;
-}
-
 /* Without printf: this runs for every request from an IPv6 address. */
 size_t rn_ip_write(const struct rn_ip *ip, char out[RN_IP_TEXT])
 {
@@ -283,7 +275,9 @@ size_t rn_ip_write(const struct rn_ip *ip, char out[RN_IP_TEXT])
                 *end++ = ':';
             continue;
         }
-        end = write_group(end, group_at(ip, i));
+        for (unsigned group = group_at(ip, i), shift = 16; shift > 0; shift -= 4)
+            if (shift == 4 || group >> (shift - 4) != 0)
+                *end++ = "0123456789abcdef"[group >> (shift - 4) & 15];
     }
     *end = '\0';
     return (size_t)(end - out);

@@ -147,42 +147,30 @@ static const char *read_footer(const unsigned char *bytes, size_t len, struct rn
     return NULL;
 }
 
-/* Returns NULL and sets *made (NULL: out of memory), or returns what is wrong. */
-static const char *read_zone(const unsigned char *bytes, size_t len, struct rn_zone **made)
+int rn_zone_parse(const void *data, size_t len, struct rn_zone **zone, struct ration_error *error)
 {
+    const unsigned char *bytes = data;
+    struct rn_zone *made = NULL;
     struct block b;
     const char *fault = read_block(bytes, len, 0, 4, &b);
     bool is_long = !fault && bytes[4] >= '2';
 
     if (is_long)
         fault = read_block(bytes, len, b.end, 8, &b);
-    if (fault)
-        return fault;
-    if (b.leap_count != 0)
-        return "counts leap seconds, which Unix time does not";
-
-    struct rn_zone *zone = calloc(1, sizeof *zone + b.time_count * sizeof zone->transitions[0]);
-
-    *made = zone;
-    if (zone == NULL)
-        return NULL;
-    fault = read_transitions(&b, zone);
+    if (!fault && b.leap_count != 0)
+        fault = "counts leap seconds, which Unix time does not";
+    if (!fault) {
+        made = calloc(1, sizeof *made + b.time_count * sizeof made->transitions[0]);
+        if (made == NULL)
+            return rn_error_set(error, RATION_ENOMEM, 0, "out of memory");
+        fault = read_transitions(&b, made);
+    }
     if (!fault && is_long)
-        fault = read_footer(bytes + b.end, len - b.end, zone);
-    if (fault)
-        free(zone);
-    return fault;
-}
-
-int rn_zone_parse(const void *bytes, size_t len, struct rn_zone **zone, struct ration_error *error)
-{
-    struct rn_zone *made = NULL;
-    const char *fault = read_zone(bytes, len, &made);
-
-    if (fault)
+        fault = read_footer(bytes + b.end, len - b.end, made);
+    if (fault) {
+        free(made);
         return rn_error_set(error, RATION_EPARSE, 0, "a time zone file that %s", fault);
-    if (made == NULL)
-        return rn_error_set(error, RATION_ENOMEM, 0, "out of memory");
+    }
     *zone = made;
     return 0;
 }
@@ -222,29 +210,12 @@ static int fail_to_open(const char *name, const char *directory, struct ration_e
                         rn_error_quote(name, strlen(name), 0).text);
 }
 
-/* Up to `size` bytes; -1 with errno: failure. */
-static ssize_t read_all(int fd, unsigned char *bytes, size_t size)
-{
-    size_t len = 0;
-
-    while (len < size) {
-        ssize_t got = read(fd, bytes + len, size - len);
-
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            return -1;
-        if (got == 0)
-            break;
-        len += (size_t)got;
-    }
-    return (ssize_t)len;
-}
-
 static int load_open(int fd, struct rn_zone **zone, struct ration_error *error)
 {
     struct stat found;
     unsigned char *bytes;
+    size_t len = 0;
+    ssize_t got;
     int failed;
 
     if (fstat(fd, &found) != 0 || !S_ISREG(found.st_mode) || found.st_size > FILE_BYTES_MAX)
@@ -252,11 +223,10 @@ static int load_open(int fd, struct rn_zone **zone, struct ration_error *error)
     bytes = malloc(FILE_BYTES_MAX);
     if (bytes == NULL)
         return rn_error_set(error, RATION_ENOMEM, 0, "out of memory");
-
-    ssize_t len = read_all(fd, bytes, FILE_BYTES_MAX);
-
-    failed = len < 0 ? rn_error_set(error, RATION_EIO, 0, "%s", strerror(errno))
-                     : rn_zone_parse(bytes, (size_t)len, zone, error);
+    while ((got = read(fd, bytes + len, FILE_BYTES_MAX - len)) != 0 && (got > 0 || errno == EINTR))
+        len += got > 0 ? (size_t)got : 0;
+    failed = got < 0 ? rn_error_set(error, RATION_EIO, 0, "%s", strerror(errno))
+                     : rn_zone_parse(bytes, len, zone, error);
     free(bytes);
     return failed;
 }

@@ -29,15 +29,6 @@ static unsigned long read_variable(const char *variable)
     return text ? strtoul(text, NULL, 10) : 0;
 }
 
-/* Whether the i-th name is this one. */
-static bool is_named(const char *names, size_t i, const char *name)
-{
-    for (; i > 0 && names; i--)
-        names = (names = strchr(names, ':')) ? names + 1 : NULL;
-    size_t len = strlen(name);
-    return names && strncmp(names, name, len) == 0 && (names[len] == ':' || names[len] == '\0');
-}
-
 static int adopt(struct rn_listener *listener, int fd, unsigned loops, struct ration_error *error)
 {
     struct rn_socket *socket = &listener->sockets[listener->count];
@@ -69,8 +60,11 @@ int rn_systemd_take_sockets(struct rn_listener *listener, unsigned loops, bool *
     int failed = 0;
 
     *taken = false;
-    for (size_t i = 0; i < passed && failed == 0; i++) {
-        if (!is_named(names, i, listener->name))
+    for (size_t i = 0; i < passed && failed == 0 && names; i++) {
+        struct rn_slice name = {names, strcspn(names, ":")};
+
+        names = names[name.len] == ':' ? names + name.len + 1 : NULL;
+        if (!rn_slice_is(name, listener->name))
             continue;
         void *more = realloc(listener->sockets, (listener->count + 1) * sizeof(struct rn_socket));
         if (!more)
@@ -85,38 +79,30 @@ int rn_systemd_take_sockets(struct rn_listener *listener, unsigned loops, bool *
     return failed;
 }
 
-/* "/path", or "@name" in the abstract name space. 0: neither. */
-static socklen_t read_target(const char *text, struct sockaddr_un *to)
-{
-    size_t len = strlen(text);
-
-    if ((text[0] != '/' && text[0] != '@') || len >= sizeof to->sun_path)
-        return 0;
-    *to = (struct sockaddr_un){.sun_family = AF_UNIX};
-    memcpy(to->sun_path, text, len);
-    if (text[0] == '@')
-        to->sun_path[0] = '\0';
-    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len);
-}
-
 bool rn_systemd_notify(const char *state)
 {
     const char *target = getenv("NOTIFY_SOCKET");
-    struct sockaddr_un to;
-    socklen_t to_len = target ? read_target(target, &to) : 0;
+    struct sockaddr_un to = {.sun_family = AF_UNIX};
+    size_t path_len = target ? strlen(target) : 0;
     char text[512];
     int len = snprintf(text, sizeof text, "%s", state);
 
-    if (to_len == 0 || len < 0 || (size_t)len >= sizeof text)
+    /* "/path", or "@name" in the abstract name space. */
+    if (path_len == 0 || (target[0] != '/' && target[0] != '@') || path_len >= sizeof to.sun_path ||
+        len < 0 || (size_t)len >= sizeof text)
         return false;
+    memcpy(to.sun_path, target, path_len);
+    if (target[0] == '@')
+        to.sun_path[0] = '\0';
     if (strncmp(state, "RELOADING=1", 11) == 0)
         len += snprintf(text + len, sizeof text - (size_t)len, "\nMONOTONIC_USEC=%lld",
                         (long long)(rn_clock_read_ns(CLOCK_MONOTONIC) / 1000));
     int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return false;
-    ssize_t sent = sendto(fd, text, strnlen(text, (size_t)len), MSG_NOSIGNAL,
-                          (const struct sockaddr *)&to, to_len);
+    ssize_t sent =
+        sendto(fd, text, strnlen(text, (size_t)len), MSG_NOSIGNAL, (const struct sockaddr *)&to,
+               (socklen_t)(offsetof(struct sockaddr_un, sun_path) + path_len));
     close(fd);
     return sent > 0;
 }

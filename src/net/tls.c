@@ -50,33 +50,11 @@ static int refuse_password(char *to, int size, int writing, void *asked)
     return 0;
 }
 
-static int read_key(SSL_CTX *context, const char *cert, const char *key, struct ration_error *error)
-{
-    bool asked = false;
-
-    SSL_CTX_set_default_passwd_cb(context, refuse_password);
-    SSL_CTX_set_default_passwd_cb_userdata(context, &asked);
-    int ok = SSL_CTX_use_PrivateKey_file(context, key, SSL_FILETYPE_PEM);
-    SSL_CTX_set_default_passwd_cb_userdata(context, NULL);
-    SSL_CTX_set_default_passwd_cb(context, NULL);
-    if (asked)
-        return rn_error_set(error, RATION_EIO, 0,
-                            "%s is encrypted, and a daemon cannot ask for its password; store "
-                            "the key unencrypted, readable only by the daemon's user",
-                            key);
-    if (ok == 1)
-        return 0;
-    unsigned long code = ERR_peek_error();
-    if (ERR_GET_LIB(code) == ERR_LIB_X509 && ERR_GET_REASON(code) == X509_R_KEY_VALUES_MISMATCH)
-        return rn_error_set(error, RATION_EIO, 0, "%s is not the key of the certificate in %s", key,
-                            cert);
-    return fail_file(error, key, "a private key in PEM");
-}
-
 static int read_pair(SSL_CTX *context, const char *cert, const char *key,
                      struct ration_error *error)
 {
-    int failed = check_readable(cert, error);
+    int failed = check_readable(cert, error), ok;
+    bool asked = false, mismatch;
 
     if (failed == 0)
         failed = check_readable(key, error);
@@ -84,11 +62,23 @@ static int read_pair(SSL_CTX *context, const char *cert, const char *key,
         return failed;
     if (SSL_CTX_use_certificate_chain_file(context, cert) != 1)
         return fail_file(error, cert, "a certificate in PEM");
-    failed = read_key(context, cert, key, error);
-    if (failed == 0 && SSL_CTX_check_private_key(context) != 1)
-        failed = rn_error_set(error, RATION_EIO, 0, "%s is not the key of the certificate in %s",
-                              key, cert);
-    return failed;
+    SSL_CTX_set_default_passwd_cb(context, refuse_password);
+    SSL_CTX_set_default_passwd_cb_userdata(context, &asked);
+    ok = SSL_CTX_use_PrivateKey_file(context, key, SSL_FILETYPE_PEM);
+    SSL_CTX_set_default_passwd_cb_userdata(context, NULL);
+    SSL_CTX_set_default_passwd_cb(context, NULL);
+    if (asked)
+        return rn_error_set(error, RATION_EIO, 0,
+                            "%s is encrypted, and a daemon cannot ask for its password; store "
+                            "the key unencrypted, readable only by the daemon's user",
+                            key);
+    mismatch = ok == 1 ? SSL_CTX_check_private_key(context) != 1
+                       : ERR_GET_LIB(ERR_peek_error()) == ERR_LIB_X509 &&
+                             ERR_GET_REASON(ERR_peek_error()) == X509_R_KEY_VALUES_MISMATCH;
+    if (mismatch)
+        return rn_error_set(error, RATION_EIO, 0, "%s is not the key of the certificate in %s", key,
+                            cert);
+    return ok == 1 ? 0 : fail_file(error, key, "a private key in PEM");
 }
 
 /* Every connection verifies its client: a resumed session would outlive a certificate that
@@ -175,25 +165,10 @@ int rn_tls_new(const struct rn_tls_files *files, struct rn_tls **out, struct rat
     return 0;
 }
 
-static int read_trusted(SSL_CTX *context, const char *ca, struct ration_error *error)
-{
-    int failed = ca ? check_readable(ca, error) : 0;
-
-    if (failed != 0)
-        return failed;
-    if (!ca && SSL_CTX_set_default_verify_paths(context) != 1)
-        return rn_error_set(
-            error, RATION_EIO, 0,
-            "cannot read the certificate authorities of this system; name a file of them");
-    if (ca && SSL_CTX_load_verify_file(context, ca) != 1)
-        return fail_file(error, ca, "a file of certificates in PEM");
-    SSL_CTX_set_verify(context, SSL_VERIFY_PEER, NULL);
-    return 0;
-}
-
 int rn_tls_new_client(const struct rn_tls_trust *trust, struct rn_tls **out,
                       struct ration_error *error)
 {
+    const char *ca = trust->ca;
     int failed = 0;
 
     ERR_clear_error();
@@ -201,8 +176,16 @@ int rn_tls_new_client(const struct rn_tls_trust *trust, struct rn_tls **out,
     if (!tls)
         return rn_error_set(error, RATION_ENOMEM, 0, "cannot set up TLS: out of memory");
     tls->any_name = trust->any_name || trust->anybody;
-    if (!trust->anybody)
-        failed = read_trusted(tls->context, trust->ca, error);
+    if (!trust->anybody) {
+        SSL_CTX_set_verify(tls->context, SSL_VERIFY_PEER, NULL);
+        failed = ca ? check_readable(ca, error) : 0;
+        if (!ca && SSL_CTX_set_default_verify_paths(tls->context) != 1)
+            failed = rn_error_set(
+                error, RATION_EIO, 0,
+                "cannot read the certificate authorities of this system; name a file of them");
+        else if (ca && failed == 0 && SSL_CTX_load_verify_file(tls->context, ca) != 1)
+            failed = fail_file(error, ca, "a file of certificates in PEM");
+    }
     if (failed == 0 && trust->cert)
         failed = read_pair(tls->context, trust->cert, trust->key, error);
     ERR_clear_error();

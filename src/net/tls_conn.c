@@ -144,31 +144,24 @@ bool rn_tls_conn_new(struct rn_conn *conn)
 
 /* The server's certificate must be for this name or address. A name is also sent, an
  * address is not (RFC 6066, section 3). */
-static bool expect_server(SSL *ssl, const char *server, bool any_name)
-{
-    struct rn_ip ip;
-    bool is_ip = rn_ip_parse(server, strlen(server), &ip, NULL) == 0;
-
-    if (!is_ip && SSL_set_tlsext_host_name(ssl, server) != 1)
-        return false;
-    if (any_name)
-        return true;
-    return is_ip ? X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), server) == 1
-                 : SSL_set1_host(ssl, server) == 1;
-}
-
 bool rn_tls_conn_new_client(struct rn_conn *conn, struct rn_tls *tls, const char *server)
 {
     struct rn_tls_conn *tls_conn = make_tls_conn(conn, rn_tls_ref(tls));
+    SSL *ssl = tls_conn ? tls_conn->ssl : NULL;
+    struct rn_ip ip;
+    bool is_ip = rn_ip_parse(server, strlen(server), &ip, NULL) == 0;
+    bool ok = ssl && (is_ip || SSL_set_tlsext_host_name(ssl, server) == 1);
 
-    if (tls_conn && !expect_server(tls_conn->ssl, server, tls->any_name)) {
+    if (ok && !tls->any_name)
+        ok = is_ip ? X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), server) == 1
+                   : SSL_set1_host(ssl, server) == 1;
+    if (!ok) {
         rn_tls_conn_free(tls_conn);
-        tls_conn = NULL;
+        return false;
     }
-    if (tls_conn)
-        SSL_set_connect_state(tls_conn->ssl);
+    SSL_set_connect_state(ssl);
     conn->tls = tls_conn;
-    return tls_conn != NULL;
+    return true;
 }
 
 void rn_tls_conn_begin_handshake(struct rn_conn *conn)
@@ -202,19 +195,6 @@ void rn_tls_conn_shutdown(struct rn_conn *conn)
 
 /* --- input ---------------------------------------------------------------------------- */
 
-/* Why the connection failed. A failed verification says what is wrong with the certificate. */
-static const char *explain_failure(const struct rn_conn *conn, unsigned long code, bool plain)
-{
-    long verified = SSL_get_verify_result(conn->tls->ssl);
-    const char *reason = ERR_reason_error_string(code);
-
-    if (plain)
-        return conn->outgoing ? "the server does not speak TLS" : "the client does not speak TLS";
-    if (ERR_GET_REASON(code) == SSL_R_CERTIFICATE_VERIFY_FAILED && verified != X509_V_OK)
-        return X509_verify_cert_error_string(verified);
-    return reason ? reason : "unknown";
-}
-
 /* OpenSSL sends nothing to a peer that does not speak TLS: we send the alert ourselves. The
  * peer may keep sending: lingering reads its input, so that it gets the alert. */
 static void fail(struct rn_conn *conn)
@@ -223,16 +203,22 @@ static void fail(struct rn_conn *conn)
     struct rn_buf *records = &conn->loop->tls_records;
     unsigned long code = ERR_peek_error();
     int reason = ERR_GET_REASON(code);
+    const char *why = ERR_reason_error_string(code);
+    long verified = SSL_get_verify_result(conn->tls->ssl);
     bool plain = conn->life < RN_LIFE_OPEN && records->len == 0 &&
                  ERR_GET_LIB(code) == ERR_LIB_SSL &&
                  (reason == SSL_R_HTTP_REQUEST || reason == SSL_R_HTTPS_PROXY_REQUEST ||
                   reason == SSL_R_WRONG_VERSION_NUMBER);
 
-    if (plain)
+    if (plain) {
+        why = conn->outgoing ? "the server does not speak TLS" : "the client does not speak TLS";
         rn_buf_put(records, unexpected_message, sizeof unexpected_message);
+    } else if (reason == SSL_R_CERTIFICATE_VERIFY_FAILED && verified != X509_V_OK) {
+        why = X509_verify_cert_error_string(verified);
+    }
     rn_log(RN_LOG_INFO, "tls.failed", RN_LOG_TEXT("listener", rn_slice_of(conn->listener->name)),
            RN_LOG_TEXT("peer", rn_slice_of(conn->peer.text)),
-           RN_LOG_TEXT("reason", rn_slice_of(explain_failure(conn, code, plain))));
+           RN_LOG_TEXT("reason", rn_slice_of(why ? why : "unknown")));
     conn->tls->ended = true;
     rn_buf_clear(&conn->in);
     rn_conn_close(conn);

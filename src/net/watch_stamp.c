@@ -65,31 +65,25 @@ static uint64_t stamp_folder(int fd, int levels)
     return sum;
 }
 
-static void add_path(struct rn_siphash *hash, const char *path)
-{
-    char *real = realpath(path, NULL);
-    struct stat is;
-
-    rn_siphash_add(hash, real ? real : "", real ? strlen(real) : 0);
-    if (real && stat(real, &is) == 0) {
-        uint64_t entries =
-            S_ISDIR(is.st_mode)
-                ? stamp_folder(open(real, O_RDONLY | O_DIRECTORY | O_CLOEXEC), INNER_LEVELS)
-                : 0;
-        if (S_ISDIR(is.st_mode))
-            rn_siphash_add(hash, &entries, sizeof entries);
-        else
-            add_stat(hash, &is);
-    }
-    free(real);
-}
-
 uint64_t rn_watch_stamp_read(const char *const *paths, size_t count)
 {
     struct rn_siphash hash;
 
     rn_siphash_init(&hash, &fixed_key);
-    for (size_t i = 0; i < count; i++)
-        add_path(&hash, paths[i]);
+    for (size_t i = 0; i < count; i++) {
+        char *real = realpath(paths[i], NULL);
+        struct stat is;
+
+        rn_siphash_add(&hash, real ? real : "", real ? strlen(real) : 0);
+        if (real && stat(real, &is) == 0 && S_ISDIR(is.st_mode)) {
+            int fd = open(real, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+            uint64_t entries = stamp_folder(fd, INNER_LEVELS);
+
+            rn_siphash_add(&hash, &entries, sizeof entries);
+        } else if (real && stat(real, &is) == 0) {
+            add_stat(&hash, &is);
+        }
+        free(real);
+    }
     return rn_siphash_done(&hash);
 }

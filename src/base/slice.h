@@ -58,6 +58,16 @@ static inline bool rn_slice_is(struct rn_slice a, const char *text)
     return rn_slice_equal(a, rn_slice_of(text));
 }
 
+/* The index of the word that equals the slice; `count` if none does. */
+static inline size_t rn_slice_find(struct rn_slice a, const char *const *words, size_t count)
+{
+    size_t i = 0;
+
+    while (i < count && !rn_slice_is(a, words[i]))
+        i++;
+    return i;
+}
+
 static inline bool rn_slice_starts_with(struct rn_slice a, struct rn_slice prefix)
 {
     return a.len >= prefix.len && (prefix.len == 0 || memcmp(a.data, prefix.data, prefix.len) == 0);

@@ -59,7 +59,7 @@ static bool starts_with_header(struct rn_slice name)
     return true;
 }
 
-/* Whether each character may stand in a name; capitals are judged apart. */
+/* Whether a name has only characters that it may have; capitals are checked elsewhere. */
 static bool is_well_formed(struct rn_slice name, bool header)
 {
     size_t from = header ? sizeof "header." - 1 : 0;
@@ -80,14 +80,6 @@ static void lower_into(char *out, struct rn_slice text)
 {
     for (size_t i = 0; i < text.len; i++)
         out[i] = to_lower(text.data[i]);
-}
-
-static bool has_upper(struct rn_slice text)
-{
-    for (size_t i = 0; i < text.len; i++)
-        if (is_upper(text.data[i]))
-            return true;
-    return false;
 }
 
 /* Writes the lower-case name to `lower`; false after reporting an error in it. */
@@ -112,7 +104,7 @@ static bool check_name(struct rn_builder *builder, struct rn_place at, struct rn
     }
     lower_into(lower, name);
     struct rn_slice small = {lower, name.len};
-    if (!header && has_upper(name)) {
+    if (!header && !rn_slice_equal(small, name)) {
         rn_report_error(builder->report, at, "%s has capitals, attributes have none; write %s",
                         rn_excerpt(name).text, rn_excerpt(small).text);
         return false;
@@ -137,21 +129,6 @@ static uint16_t add_attribute(struct rn_builder *builder, struct rn_place at, st
     return number;
 }
 
-/* Whether a team speaks of a name that begins with another's; reported. */
-static bool is_of_another_team(struct rn_builder *builder, struct rn_place at, struct rn_slice name)
-{
-    const char *dot = memchr(name.data, '.', name.len);
-    struct rn_slice team = {name.data, dot == NULL ? 0 : (size_t)(dot - name.data)};
-
-    if (builder->team.len == 0 || team.len == 0 || rn_slice_equal(team, builder->team) ||
-        rn_teams_find(builder->teams, team) == NULL)
-        return false;
-    rn_report_error(builder->report, at,
-                    "%s belongs to team %.*s; a team uses its own attributes and the root's",
-                    rn_excerpt(name).text, (int)team.len, team.data);
-    return true;
-}
-
 uint16_t rn_native_attribute(struct rn_builder *builder, const struct rn_node *node,
                              struct rn_slice name, size_t pos)
 {
@@ -165,23 +142,26 @@ uint16_t rn_native_attribute(struct rn_builder *builder, const struct rn_node *n
         struct rn_slice full = rn_native_full_name(builder, name);
         uint16_t own =
             full.data == NULL ? RN_NO_ATTRIBUTE : rn_builder_find_attribute(builder, full);
+        const char *dot = memchr(name.data, '.', name.len);
+        struct rn_slice team = {name.data, dot == NULL ? 0 : (size_t)(dot - name.data)};
 
         if (own != RN_NO_ATTRIBUTE && builder->native->attribute_at[own].line != 0)
             return own;
+        if (team.len != 0 && !rn_slice_equal(team, builder->team) &&
+            rn_teams_find(builder->teams, team) != NULL) {
+            rn_report_error(builder->report, at,
+                            "%s belongs to team %.*s; a team uses its own attributes and the "
+                            "root's",
+                            rn_excerpt(name).text, (int)team.len, team.data);
+            return RN_NO_ATTRIBUTE;
+        }
     }
-    return is_of_another_team(builder, at, name) ? RN_NO_ATTRIBUTE
-                                                 : add_attribute(builder, at, name);
-}
-
-/* Whether a request has it without any file that says so. */
-static bool is_built_in(struct rn_slice name)
-{
-    return rn_slice_is(name, "ip") || rn_slice_is(name, "path") || rn_slice_is(name, "host") ||
-           rn_slice_is(name, "method");
+    return add_attribute(builder, at, name);
 }
 
 uint16_t rn_native_attribute_declared(struct rn_builder *builder, const struct rn_node *node)
 {
+    static const char *const built_in[] = {"ip", "path", "host", "method"};
     struct rn_slice name = node->text;
     char lower[RN_ATTRIBUTE_NAME_MAX];
     uint16_t number;
@@ -195,7 +175,8 @@ uint16_t rn_native_attribute_declared(struct rn_builder *builder, const struct r
         return RN_NO_ATTRIBUTE;
     size_t prefix = builder->team.len + 1;
 
-    if (is_built_in((struct rn_slice){name.data + prefix, name.len - prefix})) {
+    if (rn_slice_find(rn_slice_of(name.data + prefix), built_in, RN_COUNT(built_in)) <
+        RN_COUNT(built_in)) {
         rn_report_error(builder->report, node->at,
                         "only files at the root may say where \"%s\" comes from; give the "
                         "attribute another name",
@@ -254,4 +235,14 @@ struct rn_slice rn_native_header(struct rn_builder *builder, const struct rn_nod
     memcpy(lower, prefix, before);
     lower_into(lower + before, name);
     return (struct rn_slice){lower, before + name.len};
+}
+
+uint16_t rn_native_header_attribute(struct rn_builder *builder, const struct rn_node *node)
+{
+    struct rn_slice name = rn_native_header(builder, node, "header.");
+    uint16_t number = name.data == NULL ? RN_NO_ATTRIBUTE : add_attribute(builder, node->at, name);
+
+    if (number != RN_NO_ATTRIBUTE)
+        builder->native->attribute_used[number] = true;
+    return number;
 }

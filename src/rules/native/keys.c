@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Keys made of attributes: `user`, `api_key or ip`, [tenant, user],
+ * Reads `key:`, which names attributes: `user`, `api_key or ip`, [tenant, user],
  * {ip: {ipv4: 24}}.
  */
 #include "rules/native/native_internal.h"
 
 #define IPV4_BITS 32
 #define IPV6_BITS 128
-#define IPV6_SITE 64 /* one subscriber's network, as a rule */
+#define IPV6_SITE 64 /* usually the network of one subscriber */
 
 /* --- parts ------------------------------------------------------------------------- */
 
-/* The next word of a text, behind white space; empty at the end. */
+/* The next word of a text, after white space; empty at the end. */
 static struct rn_slice next_word(struct rn_slice text, size_t *pos)
 {
     size_t from = *pos, to;
@@ -42,7 +42,7 @@ static bool report_other_joints(struct rn_builder *builder, const struct rn_node
     return joint;
 }
 
-/* One attribute more of a part. False after reporting. */
+/* Adds an attribute to a part. False after reporting. */
 static bool add_alternative(struct rn_builder *builder, const struct rn_node *node,
                             struct rn_slice word, size_t at, struct rn_key_part *part)
 {
@@ -150,30 +150,22 @@ static bool read_network(struct rn_builder *builder, const struct rn_node *map,
     return true;
 }
 
-static bool read_part(struct rn_builder *builder, const struct rn_node *node,
-                      struct rn_key_part *part)
-{
-    struct rn_slice text;
-
-    *part = (struct rn_key_part){.ipv4_prefix = IPV4_BITS, .ipv6_prefix = IPV6_SITE};
-    if (node->kind == RN_NODE_MAP)
-        return read_network(builder, node, part);
-    if (!rn_node_as_text(node, builder->report, &text))
-        return false;
-    return read_alternatives(builder, node, text, part);
-}
-
 /* --- keys -------------------------------------------------------------------------- */
 
 static void add_part(struct rn_builder *builder, const struct rn_node *node,
                      struct rn_key_part *parts, uint32_t *count)
 {
+    struct rn_slice text;
+
     if (*count == RN_KEY_PARTS_MAX) {
         rn_report_error(builder->report, node->at, "more than %d parts in a key; use fewer",
                         RN_KEY_PARTS_MAX);
         return;
     }
-    if (!read_part(builder, node, &parts[*count]))
+    parts[*count] = (struct rn_key_part){.ipv4_prefix = IPV4_BITS, .ipv6_prefix = IPV6_SITE};
+    if (node->kind == RN_NODE_MAP ? !read_network(builder, node, &parts[*count])
+                                  : !rn_node_as_text(node, builder->report, &text) ||
+                                        !read_alternatives(builder, node, text, &parts[*count]))
         return;
     for (uint32_t i = 0; i < *count; i++) {
         if (parts[i].count == parts[*count].count &&

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A file in the native format: its sections, and of each rule the name and the
- * order in which its parts are read. native_internal.h lists the readers.
+ * Reads a file in the native format: its sections, and the name of each rule; other files read
+ * the other parts of a rule (see native_internal.h).
  */
 #include "rules/native/native_internal.h"
 
-/* A team's files may hold the first three. */
+/* A team's files may have the first three. */
 #define TEAM_SECTIONS 3
 static const char *const sections[] = {"limits", "attributes", "tiers",  "allow", "deny",
                                        "paths",  "response",   "server", "mode",  "apply_to_envoy"};
@@ -20,21 +20,7 @@ static const char *const rule_keys[] = {
 
 #define NAME_MAX_LEN 63
 
-static bool is_name(struct rn_slice text)
-{
-    if (text.len == 0 || text.len > NAME_MAX_LEN)
-        return false;
-    for (size_t i = 0; i < text.len; i++) {
-        char c = text.data[i], lower = (char)(c | 0x20);
-        bool is_plain = (lower >= 'a' && lower <= 'z') || (c >= '0' && c <= '9');
-
-        if (!is_plain && (i == 0 || (c != '.' && c != '_' && c != '-')))
-            return false;
-    }
-    return true;
-}
-
-/* The name of a rule, "" after reporting what is wrong with it. */
+/* The name of a rule; "" after reporting an error in it. */
 static struct rn_slice read_name(struct rn_builder *builder, const struct rn_node *node)
 {
     const struct rn_rule *other;
@@ -42,7 +28,15 @@ static struct rn_slice read_name(struct rn_builder *builder, const struct rn_nod
 
     if (!rn_node_as_text(node, builder->report, &name))
         return RN_SLICE("");
-    if (!is_name(name)) {
+    bool good = name.len != 0 && name.len <= NAME_MAX_LEN;
+
+    for (size_t i = 0; good && i < name.len; i++) {
+        char c = name.data[i], lower = (char)(c | 0x20);
+
+        good = (lower >= 'a' && lower <= 'z') || (c >= '0' && c <= '9') ||
+               (i != 0 && (c == '.' || c == '_' || c == '-'));
+    }
+    if (!good) {
         rn_report_error(builder->report, node->at,
                         "%s is no name; use 1 to 63 letters, digits, dots, hyphens and "
                         "underscores, beginning with a letter or a digit",
@@ -50,36 +44,26 @@ static struct rn_slice read_name(struct rn_builder *builder, const struct rn_nod
         return RN_SLICE("");
     }
     name = rn_native_full_name(builder, name);
-    if (name.len > NAME_MAX_LEN) {
+    other = rn_builder_find_rule(builder, name);
+    if (name.len > NAME_MAX_LEN)
         rn_report_error(builder->report, node->at,
                         "with its team this limit is named %s, which is longer than %d "
                         "characters; shorten it",
                         rn_excerpt(name).text, NAME_MAX_LEN);
-        return RN_SLICE("");
-    }
-    other = rn_builder_find_rule(builder, name);
-    if (other == NULL)
-        return name;
-    rn_report_error(builder->report, node->at,
-                    "there is a limit named %s already, at %.*s:%u; every limit needs a name of "
-                    "its own",
-                    rn_excerpt(name).text, (int)other->file.len, other->file.data, other->line);
-    return RN_SLICE("");
+    else if (other != NULL)
+        rn_report_error(builder->report, node->at,
+                        "there is a limit named %s already, at %.*s:%u; every limit needs a name "
+                        "of its own",
+                        rn_excerpt(name).text, (int)other->file.len, other->file.data, other->line);
+    return name.len > NAME_MAX_LEN || other != NULL ? RN_SLICE("") : name;
 }
 
 /* --- when -------------------------------------------------------------------------- */
 
-static void read_alternative(struct rn_builder *builder, const struct rn_node *node,
-                             struct rn_alternative *alternative)
-{
-    alternative->line = node->at.line;
-    alternative->column = node->at.column;
-    rn_native_conditions(builder, node, &alternative->conditions, &alternative->condition_count);
-}
-
 static void read_when(struct rn_builder *builder, const struct rn_node *node, struct rn_rule *rule)
 {
-    uint32_t count = node->kind == RN_NODE_LIST ? node->count : 1, read = 0;
+    bool is_list = node->kind == RN_NODE_LIST;
+    uint32_t count = is_list ? node->count : 1, read = 0;
     struct rn_alternative *alternatives = rn_builder_alloc(builder, count, sizeof *alternatives);
 
     if (alternatives == NULL)
@@ -92,27 +76,30 @@ static void read_when(struct rn_builder *builder, const struct rn_node *node, st
     }
     rule->alternatives = alternatives;
     rule->alternative_count = count;
-    if (node->kind != RN_NODE_LIST) {
-        read_alternative(builder, node, alternatives);
-        return;
-    }
-    if (count == 1)
+    if (is_list && count == 1)
         rn_report_warning(builder->report, node->at,
                           "a list of one alternative; add others, or write it without the list");
-    RN_NODE_EACH(item, node) {
-        if (item->kind == RN_NODE_MAP && item->count == 0)
+    for (const struct rn_node *item = is_list ? node->first : node; item != NULL;
+         item = is_list ? item->next : NULL) {
+        struct rn_alternative *a = &alternatives[read];
+
+        if (is_list && item->kind == RN_NODE_MAP && item->count == 0) {
             rn_report_error(builder->report, item->at,
                             "an alternative without conditions always holds, so the others do "
                             "nothing; remove it, or leave out when");
-        else
-            read_alternative(builder, item, &alternatives[read++]);
+            continue;
+        }
+        read++;
+        a->line = item->at.line;
+        a->column = item->at.column;
+        rn_native_conditions(builder, item, &a->conditions, &a->condition_count);
     }
 }
 
 /* --- rules ------------------------------------------------------------------------- */
 
-/* Unknown keys, and required ones that are missing, unless one of the unknown
- * may be them. False: no map. */
+/* Reports unknown keys, or missing ones: an unknown key may be a misspelt required one. False: not
+ * a map. */
 static bool check_keys(struct rn_builder *builder, const struct rn_node *map,
                        const struct rn_node *name, const struct rn_node *limit)
 {
@@ -127,11 +114,9 @@ static bool check_keys(struct rn_builder *builder, const struct rn_node *map,
         return false;
     }
     RN_NODE_EACH(value, map) {
-        bool known = false;
+        size_t i = rn_slice_find(value->key->text, rule_keys, RN_COUNT(rule_keys));
 
-        for (size_t i = 0; i < RN_COUNT(rule_keys) && !known; i++)
-            known = rn_slice_is(value->key->text, rule_keys[i]);
-        if (!known && !rn_mistakes_key(builder, map, value))
+        if (i == RN_COUNT(rule_keys) && !rn_mistakes_key(builder, map, value))
             rn_report_unknown_key(report, value, rule_keys, RN_COUNT(rule_keys));
     }
     if (report->count[RN_ERROR] != errors)
@@ -146,23 +131,11 @@ static bool check_keys(struct rn_builder *builder, const struct rn_node *map,
     return true;
 }
 
-/* Whether a request under this rule may have to wait. */
-static bool can_wait(const struct rn_rule *rule)
-{
-    if (rule->throttle.on)
-        return true;
-    for (uint32_t i = 0; i < rule->tier_count; i++)
-        for (uint32_t j = 0; j < rule->tiers[i].limit_count; j++)
-            if (rule->tiers[i].limits[j]->spec.algorithm == RATION_LEAKY_BUCKET)
-                return true;
-    return false;
-}
-
 static void read_rule(struct rn_builder *builder, const struct rn_node *map)
 {
     uint32_t errors = builder->report->count[RN_ERROR];
     const struct rn_node *name = rn_node_find(map, "name"), *limit = rn_node_find(map, "limit");
-    const struct rn_node *when, *key, *wait;
+    const struct rn_node *node;
 
     if (!check_keys(builder, map, name, limit))
         return;
@@ -172,37 +145,28 @@ static void read_rule(struct rn_builder *builder, const struct rn_node *map)
                         map->at.line, map->at.column);
     if (rule == NULL)
         return;
-    when = rn_node_find(map, "when");
-    if (when != NULL)
-        read_when(builder, when, rule);
-    key = rn_node_find(map, "key");
-    if (key != NULL)
-        rn_native_key(builder, key, rule);
+    if ((node = rn_node_find(map, "when")) != NULL)
+        read_when(builder, node, rule);
+    if ((node = rn_node_find(map, "key")) != NULL)
+        rn_native_key(builder, node, rule);
     rn_native_options(builder, map, rule);
     if (limit != NULL)
         rn_native_limits(builder, map, limit, rule);
     if (builder->report->count[RN_ERROR] != errors || builder->failed)
         return;
-    wait = rn_node_find(map, rule->hold ? "wait" : "max_wait");
-    if (wait != NULL && !can_wait(rule) && (rule->hold || rule->max_wait_ns != 0))
-        rn_report_error(builder->report, wait->at,
+
+    bool can_wait = rule->throttle.on;
+    const struct rn_rule_limit *each;
+
+    RN_RULE_EACH_LIMIT(each, rule)
+    can_wait |= each->spec.algorithm == RATION_LEAKY_BUCKET;
+    node = rn_node_find(map, rule->hold ? "wait" : "max_wait");
+    if (node != NULL && !can_wait && (rule->hold || rule->max_wait_ns != 0))
+        rn_report_error(builder->report, node->at,
                         "%s has no effect: nothing waits under this limit; write for example "
                         "limit: 10 per second queue 50, or add throttle",
                         rule->hold ? "wait: hold" : "max_wait");
     rn_native_throttle_check(builder, map, rule);
-}
-
-static void read_rules(struct rn_builder *builder, const struct rn_node *list)
-{
-    if (list->kind == RN_NODE_MAP) {
-        rn_report_error(builder->report, list->at,
-                        "limits are a list, found a map; begin each with \"- name: ...\"");
-        return;
-    }
-    if (!rn_node_expect(list, RN_NODE_LIST, builder->report))
-        return;
-    RN_NODE_EACH(rule, list)
-        read_rule(builder, rule);
 }
 
 /* --- allow and deny ---------------------------------------------------------------- */
@@ -230,31 +194,14 @@ static void read_entry(struct rn_builder *builder, const struct rn_node *map, bo
 
 bool rn_native_is_for_root(struct rn_slice section)
 {
-    for (size_t i = TEAM_SECTIONS; i < RN_COUNT(sections); i++)
-        if (rn_slice_is(section, sections[i]))
-            return true;
-    return false;
-}
-
-/* Reports unknown sections. A misspelt one is read as the one that was probably meant, so that the
- * errors in it are reported as well. */
-static void check_sections(struct rn_builder *builder, const struct rn_node *root)
-{
-    size_t count = builder->team.len != 0 ? TEAM_SECTIONS : RN_COUNT(sections);
-
-    if (!rn_native_map(builder, root, sections, count))
-        return;
-    RN_NODE_EACH(section, root) {
-        const char *meant = rn_suggest(section->key->text, sections, count);
-
-        if (meant != NULL && rn_node_find(root, meant) == NULL)
-            section->key->text = rn_slice_of(meant);
-    }
+    return rn_slice_find(section, sections + TEAM_SECTIONS, RN_COUNT(sections) - TEAM_SECTIONS) <
+           RN_COUNT(sections) - TEAM_SECTIONS;
 }
 
 bool rn_native_declare(struct rn_builder *builder, const struct rn_document *document)
 {
     uint32_t errors = builder->report->count[RN_ERROR];
+    size_t count = builder->team.len != 0 ? TEAM_SECTIONS : RN_COUNT(sections);
 
     if (builder->native == NULL)
         builder->native = rn_builder_alloc(builder, 1, sizeof *builder->native);
@@ -262,7 +209,15 @@ bool rn_native_declare(struct rn_builder *builder, const struct rn_document *doc
         return false;
     if (builder->native->response.status == 0)
         builder->native->response.status = 429;
-    check_sections(builder, document->root);
+    if (rn_native_map(builder, document->root, sections, count)) {
+        /* Read a misspelt section as the one that was probably meant, to report its errors. */
+        RN_NODE_EACH(section, document->root) {
+            const char *meant = rn_suggest(section->key->text, sections, count);
+
+            if (meant != NULL && rn_node_find(document->root, meant) == NULL)
+                section->key->text = rn_slice_of(meant);
+        }
+    }
     rn_sections_declare(builder, document->root);
     return builder->report->count[RN_ERROR] == errors && !builder->failed;
 }
@@ -275,13 +230,18 @@ bool rn_native_parse(struct rn_builder *builder, const struct rn_document *docum
         return false;
     RN_NODE_EACH(section, document->root) {
         struct rn_slice name = section->key->text;
+        bool is_limits = rn_slice_is(name, "limits"), deny = rn_slice_is(name, "deny");
 
-        if (rn_slice_is(name, "limits"))
-            read_rules(builder, section);
-        else if ((rn_slice_is(name, "allow") || rn_slice_is(name, "deny")) &&
+        if (is_limits && section->kind == RN_NODE_MAP)
+            rn_report_error(builder->report, section->at,
+                            "limits are a list, found a map; begin each with \"- name: ...\"");
+        else if (is_limits && rn_node_expect(section, RN_NODE_LIST, builder->report))
+            RN_NODE_EACH(rule, section)
+                read_rule(builder, rule);
+        else if ((deny || rn_slice_is(name, "allow")) &&
                  rn_node_expect(section, RN_NODE_LIST, builder->report))
             RN_NODE_EACH(entry, section)
-                read_entry(builder, entry, rn_slice_is(name, "deny"));
+                read_entry(builder, entry, deny);
         else if (rn_slice_is(name, "server"))
             rn_native_server(builder, section);
     }

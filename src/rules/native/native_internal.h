@@ -65,14 +65,16 @@ struct rn_slice rn_native_full_name(struct rn_builder *builder, struct rn_slice 
  * RN_NO_ATTRIBUTE after reporting what is wrong with the name. */
 uint16_t rn_native_attribute(struct rn_builder *builder, const struct rn_node *node,
                              struct rn_slice name, size_t pos);
-/* The one that a key of `attributes:` declares, with the team's prefix. */
+/* The attribute that a key of `attributes:` declares, with the team's prefix. */
 uint16_t rn_native_attribute_declared(struct rn_builder *builder, const struct rn_node *node);
-/* As rn_native_attribute for a whole scalar; other nodes are reported. */
+/* As rn_native_attribute, for a whole scalar; other nodes are reported. */
 uint16_t rn_native_attribute_node(struct rn_builder *builder, const struct rn_node *node);
-/* As used by a rule. */
+/* The same, and marks the attribute as used by a rule. */
 uint16_t rn_native_attribute_used(struct rn_builder *builder, const struct rn_node *node);
-/* Reads the name of a header and gives it in lower case, in the arena, after
- * `prefix`; data NULL after reporting. */
+/* The attribute header.X for the name of a header, as used by a rule. */
+uint16_t rn_native_header_attribute(struct rn_builder *builder, const struct rn_node *node);
+/* Reads the name of a header and returns it in lower case, in the arena, after `prefix`; data NULL
+ * after reporting. */
 struct rn_slice rn_native_header(struct rn_builder *builder, const struct rn_node *node,
                                  const char *prefix);
 
@@ -88,12 +90,12 @@ void rn_native_conditions(struct rn_builder *builder, const struct rn_node *node
 
 /* --- condition_values.c ------------------------------------------------------------ */
 
-/* A value as the attribute's own are compared: methods in upper, hosts in lower
- * case, paths as they are read; in the arena. Data NULL: out of memory, or a path
- * that cannot be read. */
+/* Normalizes a value as matching normalizes the attribute: methods in upper case, hosts in lower
+ * case, paths as rn_path_spell does; in the arena. Data NULL: out of memory, or a path that cannot
+ * be read. */
 struct rn_slice rn_native_value(struct rn_builder *builder, uint16_t attribute,
                                 struct rn_slice text);
-/* A path, or a pattern of paths, as paths are read; as rn_native_value. */
+/* The same for a path or a pattern of paths. */
 struct rn_slice rn_native_path(struct rn_builder *builder, struct rn_slice text);
 /* The error in a result of rn_native_path; NULL: none. */
 const char *rn_native_path_fault(struct rn_slice path);
@@ -106,7 +108,7 @@ bool rn_native_number(struct rn_builder *builder, const struct rn_node *node,
 /* A scalar or a list of scalars: how many, and the first. -1 after reporting. */
 int64_t rn_native_open_values(struct rn_report *report, const struct rn_node *node,
                               const struct rn_node **first);
-/* The one behind `item`, NULL if that is the last. */
+/* The value after `item`; NULL if that is the last. */
 const struct rn_node *rn_native_next_value(const struct rn_node *node, const struct rn_node *item);
 /* Warns if it is a list without values. */
 void rn_native_warn_of_empty(struct rn_report *report, const struct rn_node *node);
@@ -121,15 +123,15 @@ void rn_native_check_tiers(struct rn_builder *builder, const struct rn_node *set
 
 /* --- options.c ------------------------------------------------------------------- */
 
-/* The number of a word in a list; -1 after reporting `what` it is not. */
+/* The index of a word in a list; -1 after reporting that it is no `what`. */
 int rn_native_word(struct rn_builder *builder, const struct rn_node *node, const char *what,
                    const char *const *words, size_t count);
 /* A duration that is not 0. */
 bool rn_native_duration(struct rn_builder *builder, const struct rn_node *node, int64_t *ns);
-/* Whether it is a map; if not, reported with an example of what would be right. */
+/* Whether the node is a map; if not, reports it with an example. */
 bool rn_native_expect_map(struct rn_builder *builder, const struct rn_node *node,
                           const char *example);
-/* Reports the keys of a map that are not in the list; false if it is no map. */
+/* Reports the keys of a map that are not in the list. False: not a map. */
 bool rn_native_map(struct rn_builder *builder, const struct rn_node *node, const char *const *keys,
                    size_t count);
 /* The value of a required key; NULL after reporting. */
@@ -138,35 +140,37 @@ const struct rn_node *rn_native_require(struct rn_builder *builder, const struct
 void rn_native_response(struct rn_builder *builder, const struct rn_node *node,
                         struct rn_response *response);
 bool rn_native_shadow(struct rn_builder *builder, const struct rn_node *node);
-/* Everything of a rule but name, when, key and limit. */
+/* Reads all keys of a rule but name, when, key and limit. */
 void rn_native_options(struct rn_builder *builder, const struct rn_node *map, struct rn_rule *rule);
 
 /* --- mistakes.c ------------------------------------------------------------------- */
 
-/* A text with a comma where one method, host or network belongs: reported. */
+/* Reports a text with a comma in place of one method, host or network. */
 bool rn_mistakes_comma(struct rn_builder *builder, const struct rn_node *node, const char *what);
 /* Warns of a value with a comma that may be meant as a list, unless commas belong to it. */
 void rn_mistakes_warn_comma(struct rn_builder *builder, const struct rn_node *node,
                             const struct rn_attribute *attribute);
-/* A condition that is no test of an attribute, but written as one: a warning, or true if it was an
- * error. */
+/* Reports words of other tools in place of an attribute or a test. True: as an error; otherwise
+ * there may be a warning. */
 bool rn_mistakes_condition(struct rn_builder *builder, const struct rn_node *node);
-/* A path as a web framework or a regular expression has it: a warning; true if it was an error. */
+/* Reports a path that is written for a web framework or as a regular expression. True: as an
+ * error; otherwise there may be a warning. */
 bool rn_mistakes_path(struct rn_builder *builder, const struct rn_node *node);
 /* Warns of a condition on the status of the answer, which no request has yet. */
 void rn_mistakes_warn_status(struct rn_builder *builder, const struct rn_node *node,
                              const struct rn_attribute *attribute);
-/* An unknown key of the rule `map`: reported if it is known where it belongs. */
+/* Reports an unknown key of the rule `map` if its right place is known; false: not reported. */
 bool rn_mistakes_key(struct rn_builder *builder, const struct rn_node *map,
                      const struct rn_node *value);
-/* A limit whose parts are a map: reported. */
+/* Reports a limit whose parts are a map; false: there is no such part. */
 bool rn_mistakes_limit_map(struct rn_builder *builder, const struct rn_node *map);
 
 /* --- throttle.c -------------------------------------------------------------------- */
 
 void rn_native_throttle(struct rn_builder *builder, const struct rn_node *map,
                         struct rn_throttle *throttle);
-/* Whether throttling can begin under the limits of the rule `map`, once they have been read. */
+/* Reports a throttle that can never begin under the limits of the rule `map`; call it after they
+ * are read. */
 void rn_native_throttle_check(struct rn_builder *builder, const struct rn_node *map,
                               const struct rn_rule *rule);
 
@@ -174,7 +178,5 @@ void rn_native_throttle_check(struct rn_builder *builder, const struct rn_node *
 
 void rn_native_charge_on(struct rn_builder *builder, const struct rn_node *node,
                          struct rn_rule *rule);
-
-#define RN_COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 #endif

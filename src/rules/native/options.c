@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The options of a rule: cost, priority, soft part, waiting, failures, response.
- * Also readers of words, durations and maps for the whole format.
+ * Reads the options of a rule: cost, priority, soft part, waiting, failures, response. Also words,
+ * durations and maps for the whole format.
  */
 #include "rules/native/native_internal.h"
 
@@ -25,9 +25,10 @@ int rn_native_word(struct rn_builder *builder, const struct rn_node *node, const
 
     if (!rn_node_as_text(node, builder->report, &text))
         return -1;
-    for (size_t i = 0; i < count; i++)
-        if (rn_slice_is(text, words[i]))
-            return (int)i;
+    size_t i = rn_slice_find(text, words, count);
+
+    if (i < count)
+        return (int)i;
     rn_report_unknown_word(builder->report, node, what, words, count);
     return -1;
 }
@@ -38,15 +39,13 @@ bool rn_native_duration(struct rn_builder *builder, const struct rn_node *node, 
 
     if (!rn_node_as_duration(node, builder->report, &value))
         return false;
-    if (value == 0) {
+    if (value != 0)
+        *ns = value;
+    else
         rn_report_error(builder->report, node->at,
-                        "a duration of 0; write a longer one or leave "
-                        "out %s",
+                        "a duration of 0; write a longer one or leave out %s",
                         rn_excerpt(node->key->text).text);
-        return false;
-    }
-    *ns = value;
-    return true;
+    return value != 0;
 }
 
 bool rn_native_expect_map(struct rn_builder *builder, const struct rn_node *node,
@@ -64,14 +63,9 @@ bool rn_native_map(struct rn_builder *builder, const struct rn_node *node, const
 {
     if (!rn_node_expect(node, RN_NODE_MAP, builder->report))
         return false;
-    RN_NODE_EACH(value, node) {
-        bool known = false;
-
-        for (size_t i = 0; i < count && !known; i++)
-            known = rn_slice_is(value->key->text, keys[i]);
-        if (!known)
+    RN_NODE_EACH(value, node)
+        if (rn_slice_find(value->key->text, keys, count) == count)
             rn_report_unknown_key(builder->report, value, keys, count);
-    }
     return true;
 }
 
@@ -86,7 +80,7 @@ const struct rn_node *rn_native_require(struct rn_builder *builder, const struct
     return node;
 }
 
-/* The word a key of the rule is set to, or `otherwise`. */
+/* The index of the word that a key of the map is set to, or `otherwise`. */
 static int word_of(struct rn_builder *builder, const struct rn_node *map, const char *key,
                    const char *const *words, size_t count, int otherwise)
 {
@@ -137,14 +131,13 @@ void rn_native_response(struct rn_builder *builder, const struct rn_node *node,
 
 /* --- cost -------------------------------------------------------------------------- */
 
-static bool read_units(struct rn_builder *builder, const struct rn_node *node, uint64_t least,
-                       uint64_t *units)
+static bool read_units(struct rn_builder *builder, const struct rn_node *node, uint64_t *units)
 {
     uint64_t value;
 
     if (!rn_node_as_uint(node, builder->report, &value))
         return false;
-    if (value >= least && value <= COST_MAX) {
+    if (value >= 1 && value <= COST_MAX) {
         *units = value;
         return true;
     }
@@ -156,78 +149,57 @@ static bool read_units(struct rn_builder *builder, const struct rn_node *node, u
     return false;
 }
 
-/* Where the cost of a request is read. */
-static void read_cost_source(struct rn_builder *builder, const struct rn_node *node,
-                             struct rn_cost *cost)
-{
-    const struct rn_node *header = rn_node_find(node, "header");
-    const struct rn_node *attribute = rn_node_find(node, "attribute");
-
-    if ((header == NULL) == (attribute == NULL)) {
-        rn_report_error(builder->report, node->at,
-                        "a cost that is read %s; write {header: x-cost} or {attribute: tokens}",
-                        header == NULL ? "nowhere" : "in two places");
-        return;
-    }
-    if (attribute != NULL) {
-        cost->attribute = rn_native_attribute_used(builder, attribute);
-        return;
-    }
-    struct rn_slice name = rn_native_header(builder, header, "header.");
-    if (name.data == NULL)
-        return;
-    cost->attribute = rn_builder_attribute(builder, name);
-    if (cost->attribute != RN_NO_ATTRIBUTE)
-        builder->native->attribute_used[cost->attribute] = true;
-    else if (!builder->failed)
-        rn_report_error(builder->report, header->at,
-                        "more than %d different attributes; use fewer "
-                        "in one ruleset",
-                        RN_ATTRIBUTES_MAX);
-}
-
-/* A name where a number belongs. */
-static bool report_cost_name(struct rn_builder *builder, const struct rn_node *node)
+/* A number. A name, which people write instead, gets an error of its own. */
+static void read_fixed_cost(struct rn_builder *builder, const struct rn_node *node,
+                            struct rn_cost *cost)
 {
     struct rn_slice name = node->text, header = RN_SLICE("header.");
     bool is_header = rn_slice_starts_with(name, header);
 
     if (node->kind != RN_NODE_SCALAR || name.len == 0 || (name.data[0] | 0x20) < 'a' ||
-        (name.data[0] | 0x20) > 'z')
-        return false;
+        (name.data[0] | 0x20) > 'z') {
+        read_units(builder, node, &cost->fixed);
+        return;
+    }
     if (is_header)
         name = (struct rn_slice){name.data + header.len, name.len - header.len};
     rn_report_error(builder->report, node->at,
                     "cost is a number, found %s; to read it from %s write {%s: %s}",
                     rn_excerpt(node->text).text, is_header ? "a header" : "an attribute",
                     is_header ? "header" : "attribute", rn_excerpt(name).text);
-    return true;
 }
 
+/* A number, or where a request has it: {header: x-cost} or {attribute: tokens}. */
 static void read_cost(struct rn_builder *builder, const struct rn_node *node, struct rn_cost *cost)
 {
     static const char *const keys[] = {"header", "attribute", "default", "max"};
-    const struct rn_node *otherwise, *max;
+    const struct rn_node *header = rn_node_find(node, "header"), *max = rn_node_find(node, "max");
+    const struct rn_node *attribute = rn_node_find(node, "attribute");
+    const struct rn_node *otherwise = rn_node_find(node, "default");
     uint32_t errors = builder->report->count[RN_ERROR];
 
     if (node->kind != RN_NODE_MAP) {
-        if (!report_cost_name(builder, node))
-            read_units(builder, node, 1, &cost->fixed);
+        read_fixed_cost(builder, node, cost);
         return;
     }
     if (!rn_native_map(builder, node, keys, RN_COUNT(keys)) ||
         builder->report->count[RN_ERROR] != errors)
         return;
     cost->fixed = 1;
-    otherwise = rn_node_find(node, "default");
-    max = rn_node_find(node, "max");
     if (otherwise != NULL)
-        read_units(builder, otherwise, 1, &cost->fixed);
-    if (max != NULL && read_units(builder, max, 1, &cost->max) && cost->fixed > cost->max)
+        read_units(builder, otherwise, &cost->fixed);
+    if (max != NULL && read_units(builder, max, &cost->max) && cost->fixed > cost->max)
         rn_report_error(builder->report, max->at,
                         "a maximum below the default of %llu; write at least that",
                         (unsigned long long)cost->fixed);
-    read_cost_source(builder, node, cost);
+    if ((header == NULL) == (attribute == NULL))
+        rn_report_error(builder->report, node->at,
+                        "a cost that is read %s; write {header: x-cost} or {attribute: tokens}",
+                        header == NULL ? "nowhere" : "in two places");
+    else if (attribute != NULL)
+        cost->attribute = rn_native_attribute_used(builder, attribute);
+    else
+        cost->attribute = rn_native_header_attribute(builder, header);
 }
 
 /* --- priority ---------------------------------------------------------------------- */
@@ -262,25 +234,12 @@ static void read_levels(struct rn_builder *builder, const struct rn_node *map,
     priority->level_count = count;
 }
 
-static void read_default_level(struct rn_builder *builder, const struct rn_node *node,
-                               struct rn_priority *priority)
-{
-    const char **names = rn_builder_alloc(builder, priority->level_count, sizeof *names);
-    int number;
-
-    if (names == NULL || priority->level_count == 0)
-        return;
-    for (uint32_t i = 0; i < priority->level_count; i++)
-        names[i] = priority->levels[i].name.data;
-    number = rn_native_word(builder, node, "level", names, priority->level_count);
-    priority->default_level = number < 0 ? 0 : (uint32_t)number;
-}
-
 static void read_priority(struct rn_builder *builder, const struct rn_node *map,
                           struct rn_priority *priority)
 {
     static const char *const keys[] = {"by", "levels", "default"};
     const struct rn_node *by, *levels, *otherwise;
+    int number;
 
     if (!rn_native_expect_map(builder, map,
                               "{by: importance, levels: {critical: 0%, normal: 20%}, default: "
@@ -294,11 +253,17 @@ static void read_priority(struct rn_builder *builder, const struct rn_node *map,
         priority->attribute = rn_native_attribute_used(builder, by);
     if (levels != NULL)
         read_levels(builder, levels, priority);
-    if (otherwise != NULL)
-        read_default_level(builder, otherwise, priority);
+    const char **names = rn_builder_alloc(builder, priority->level_count, sizeof *names);
+
+    if (otherwise == NULL || names == NULL || priority->level_count == 0)
+        return;
+    for (uint32_t i = 0; i < priority->level_count; i++)
+        names[i] = priority->levels[i].name.data;
+    number = rn_native_word(builder, otherwise, "level", names, priority->level_count);
+    priority->default_level = number < 0 ? 0 : (uint32_t)number;
 }
 
-/* --- all of them ------------------------------------------------------------------- */
+/* --- all options ------------------------------------------------------------------- */
 
 void rn_native_options(struct rn_builder *builder, const struct rn_node *map, struct rn_rule *rule)
 {

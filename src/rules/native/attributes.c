@@ -1,46 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Section `attributes:`: where an attribute comes from. It can be a header, a
- * segment of the path, or the client's address behind trusted proxies.
+ * Reads the section `attributes:`, which says where an attribute comes from: a header, a segment
+ * of the path, or the client's address as trusted proxies forward it.
  */
 #include <string.h>
 
 #include "rules/match/pattern.h"
 #include "rules/native/native_internal.h"
 
-static void derive_from_header(struct rn_builder *builder, const struct rn_node *node,
-                               uint16_t number)
-{
-    struct rn_slice name = rn_native_header(builder, node, "");
-    struct rn_attribute *attribute = rn_builder_attribute_at(builder, number);
-
-    if (name.data == NULL)
-        return;
-    attribute->source = RN_SOURCE_HEADER;
-    attribute->header = name;
-    if (attribute->is_ip)
-        rn_report_warning(builder->report, node->at,
-                          "a client can send a header with any address in it; write "
-                          "{trusted_proxies: [...], forwarded: x-forwarded-for} to believe your "
-                          "proxies only");
-}
-
-/* The number of the segment {name}: -1 if none, -2 if its place varies. */
-static int find_segment(struct rn_slice pattern, struct rn_slice name)
-{
-    struct rn_slice segment;
-    bool varies = false;
-
-    for (unsigned i = 0; (segment = rn_pattern_segment(pattern, i)).data != NULL; i++) {
-        varies |= rn_slice_is(segment, "**") || i > UINT16_MAX;
-        if (segment.len == name.len + 2 && segment.data[0] == '{' &&
-            memcmp(segment.data + 1, name.data, name.len) == 0)
-            return varies ? -2 : (int)i;
-    }
-    return -1;
-}
-
-/* The pattern with {name} written as {full}: a team's is printed as a file of the root. */
+/* The pattern with {name} replaced by {full}: rules of a team are printed as a file of the root. */
 static struct rn_slice with_full_name(struct rn_builder *builder, struct rn_slice pattern,
                                       struct rn_slice name, struct rn_slice full)
 {
@@ -60,46 +28,51 @@ static struct rn_slice with_full_name(struct rn_builder *builder, struct rn_slic
 }
 
 static void derive_from_path(struct rn_builder *builder, const struct rn_node *node,
-                             uint16_t number)
+                             struct rn_attribute *attribute)
 {
-    struct rn_attribute *attribute = rn_builder_attribute_at(builder, number);
-    struct rn_slice text, name = attribute->name;
-    const char *fault;
-    int segment;
+    size_t team = builder->team.len == 0 ? 0 : builder->team.len + 1;
+    struct rn_slice name = {attribute->name.data + team, attribute->name.len - team};
+    struct rn_slice text, segment;
+    bool varies = false;
+    unsigned i = 0;
 
     if (!rn_node_as_text(node, builder->report, &text))
         return;
-    if (builder->team.len != 0)
-        name =
-            (struct rn_slice){name.data + builder->team.len + 1, name.len - builder->team.len - 1};
-    fault = rn_pattern_fault(text);
-    segment = fault == NULL ? find_segment(text, name) : 0;
-    if (fault != NULL)
+    const char *fault = rn_pattern_fault(text);
+
+    if (fault != NULL) {
         rn_report_error(builder->report, node->at, "%s", fault);
-    else if (segment == -2)
-        rn_report_error(builder->report, node->at,
-                        "{%.*s} after **, where its place is not known; put ** behind it",
-                        (int)name.len, name.data);
-    else if (segment < 0)
+        return;
+    }
+    for (; (segment = rn_pattern_segment(text, i)).data != NULL; i++) {
+        varies |= rn_slice_is(segment, "**") || i > UINT16_MAX;
+        if (segment.len == name.len + 2 && segment.data[0] == '{' &&
+            memcmp(segment.data + 1, name.data, name.len) == 0)
+            break;
+    }
+    if (segment.data == NULL)
         rn_report_error(builder->report, node->at,
                         "a path without {%.*s}, the segment to take; write for example "
                         "/%.*s/{%.*s}/**",
                         (int)name.len, name.data, (int)name.len, name.data, (int)name.len,
                         name.data);
-    if (fault != NULL || segment < 0)
+    else if (varies)
+        rn_report_error(builder->report, node->at,
+                        "{%.*s} after **, where its place is not known; put ** behind it",
+                        (int)name.len, name.data);
+    if (segment.data == NULL || varies)
         return;
     attribute->source = RN_SOURCE_PATH;
     attribute->pattern = with_full_name(builder, text, name, attribute->name);
-    attribute->segment = (uint16_t)segment;
+    attribute->segment = (uint16_t)i;
 }
 
 static void derive_from_proxies(struct rn_builder *builder, const struct rn_node *map,
-                                uint16_t number)
+                                struct rn_attribute *attribute)
 {
     static const char *const headers[] = {"x-forwarded-for", "forwarded"};
     const struct rn_node *proxies = rn_node_find(map, "trusted_proxies");
     const struct rn_node *forwarded = rn_node_find(map, "forwarded");
-    struct rn_attribute *attribute = rn_builder_attribute_at(builder, number);
     int header = 0;
 
     if (proxies != NULL && builder->team.len != 0) {
@@ -134,25 +107,31 @@ void rn_native_read_attribute(struct rn_builder *builder, const struct rn_node *
         return;
     builder->native->attribute_at[number] = node->key->at;
 
-    const struct rn_node *header = rn_node_find(node, "header");
-    const struct rn_node *path = rn_node_find(node, "path");
+    struct rn_attribute *attribute = rn_builder_attribute_at(builder, number);
+    const struct rn_node *header = rn_node_find(node, "header"), *path = rn_node_find(node, "path");
     bool proxies = rn_node_find(node, "trusted_proxies") || rn_node_find(node, "forwarded");
     int ways = (header != NULL) + (path != NULL) + proxies;
 
-    if (rn_slice_starts_with(rn_builder_attribute_at(builder, number)->name, RN_SLICE("header.")))
+    if (rn_slice_starts_with(attribute->name, RN_SLICE("header."))) {
         rn_report_error(builder->report, node->key->at,
                         "a header needs no declaration; give the attribute another name");
-    else if (ways != 1)
+    } else if (ways != 1) {
         rn_report_error(builder->report, node->at,
                         "%s comes from %s; write one of {header: x-api-key}, {path: "
                         "\"/users/{user}/**\"} and {trusted_proxies: [10.0.0.0/8]}",
                         rn_excerpt(node->key->text).text, ways == 0 ? "nowhere" : "several places");
-    else if (header != NULL)
-        derive_from_header(builder, header, number);
-    else if (path != NULL)
-        derive_from_path(builder, path, number);
-    else
-        derive_from_proxies(builder, node, number);
+    } else if (path != NULL) {
+        derive_from_path(builder, path, attribute);
+    } else if (proxies) {
+        derive_from_proxies(builder, node, attribute);
+    } else if ((attribute->header = rn_native_header(builder, header, "")).data != NULL) {
+        attribute->source = RN_SOURCE_HEADER;
+        if (attribute->is_ip)
+            rn_report_warning(builder->report, header->at,
+                              "a client can send a header with any address in it; write "
+                              "{trusted_proxies: [...], forwarded: x-forwarded-for} to believe "
+                              "your proxies only");
+    }
 }
 
 /* --- after all files ---------------------------------------------------------------- */

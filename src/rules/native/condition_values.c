@@ -87,9 +87,8 @@ const struct rn_cidr_set *rn_native_networks(struct rn_builder *builder, const s
         struct ration_error error;
         struct rn_slice text;
 
-        if (!rn_node_as_text(item, builder->report, &text)) {
-            ok = false;
-        } else if (rn_mistakes_comma(builder, item, "network")) {
+        if (!rn_node_as_text(item, builder->report, &text) ||
+            rn_mistakes_comma(builder, item, "network")) {
             ok = false;
         } else if (memchr(text.data, '*', text.len) != NULL) {
             rn_report_error(builder->report, item->at,
@@ -112,34 +111,27 @@ const struct rn_cidr_set *rn_native_networks(struct rn_builder *builder, const s
     return set;
 }
 
-/* Without the underscores between digits; in the arena. */
-static struct rn_slice drop_underscores(struct rn_builder *builder, struct rn_slice text)
-{
-    char *copy = rn_builder_alloc(builder, text.len + 1, 1);
-    size_t len = 0;
-
-    for (size_t i = 0; copy != NULL && i < text.len; i++) {
-        bool is_between = i > 0 && text.data[i - 1] >= '0' && text.data[i - 1] <= '9' &&
-                          i + 1 < text.len && text.data[i + 1] >= '0' && text.data[i + 1] <= '9';
-
-        if (text.data[i] != '_' || !is_between)
-            copy[len++] = text.data[i];
-    }
-    return (struct rn_slice){copy, len};
-}
-
 bool rn_native_number(struct rn_builder *builder, const struct rn_node *node,
                       struct rn_slice *number)
 {
+    bool is_plain = node->kind == RN_NODE_SCALAR && !node->quoted;
+    struct rn_slice text = is_plain ? node->text : RN_SLICE("");
+    char *copy = rn_builder_alloc(builder, text.len + 1, 1);
     struct rn_decimal parsed;
+    size_t len = 0;
 
-    if (node->kind == RN_NODE_SCALAR && !node->quoted) {
-        *number = drop_underscores(builder, node->text);
-        if (number->data == NULL)
-            return false;
-        if (rn_decimal_parse(*number, &parsed))
-            return true;
+    if (copy == NULL)
+        return false;
+    for (size_t i = 0; i < text.len; i++) {
+        bool is_between = i > 0 && text.data[i - 1] >= '0' && text.data[i - 1] <= '9' &&
+                          i + 1 < text.len && text.data[i + 1] >= '0' && text.data[i + 1] <= '9';
+
+        if (text.data[i] != '_' || !is_between) /* 1_500 is 1500 */
+            copy[len++] = text.data[i];
     }
+    *number = (struct rn_slice){copy, len};
+    if (is_plain && rn_decimal_parse(*number, &parsed))
+        return true;
     rn_report_error(builder->report, node->at,
                     "expected a number%s, found %s; write digits, as in 1500, 1_500 or 0.5",
                     node->kind == RN_NODE_SCALAR && node->quoted ? ", without quotes" : "",

@@ -16,17 +16,17 @@
 
 #define DUPLICATES_AMONG 1000 /* values at the beginning of a list: looking takes n^2 */
 
-/* In the order of the enum below. */
+/* In the order of the enum. */
 static const char *const tests[] = {"equals",  "one_of", "pattern", "prefix", "cidr",
                                     "present", "above",  "below",   "not"};
 enum { EQUALS, ONE_OF, PATTERN, PREFIX, CIDR, PRESENT, ABOVE, BELOW, NOT };
 
-/* The conditions read so far; values are read for one attribute at a time. */
+/* The conditions read so far, and the attribute whose tests are being read. */
 struct reader {
     struct rn_builder *builder;
     struct rn_report *report;
     struct rn_builder_list list; /* struct rn_condition */
-    size_t start;                /* of this attribute's */
+    size_t start;                /* index of the attribute's first condition */
     uint16_t attribute;
     struct rn_slice name;
     bool is_ip, is_path, is_text; /* is_text: never a number */
@@ -34,7 +34,7 @@ struct reader {
 
 /* --- texts ------------------------------------------------------------------------- */
 
-/* Checks and copies one value of a list under construction. */
+/* Checks a value and appends it to a list of values. */
 static bool add_value(struct reader *r, const struct rn_node *node, enum rn_test test,
                       struct rn_slice *values, uint32_t *count)
 {
@@ -82,17 +82,6 @@ static bool add_value(struct reader *r, const struct rn_node *node, enum rn_test
 
 /* --- conditions -------------------------------------------------------------------- */
 
-static bool same_condition(const struct rn_condition *a, const struct rn_condition *b)
-{
-    if (a->test != b->test || a->negated != b->negated || a->value_count != b->value_count ||
-        a->test == RN_TEST_CIDR)
-        return false;
-    for (uint32_t i = 0; i < a->value_count; i++)
-        if (!rn_slice_equal(a->values[i], b->values[i]))
-            return false;
-    return true;
-}
-
 static void add_condition(struct reader *r, const struct rn_node *node,
                           struct rn_condition condition)
 {
@@ -102,7 +91,15 @@ static void add_condition(struct reader *r, const struct rn_node *node,
     condition.line = node->at.line;
     condition.column = node->at.column;
     for (size_t i = r->start; i < r->list.count; i++) {
-        if (same_condition(&earlier[i], &condition)) {
+        uint32_t same = 0;
+
+        if (earlier[i].test != condition.test || earlier[i].negated != condition.negated ||
+            earlier[i].value_count != condition.value_count || condition.test == RN_TEST_CIDR)
+            continue;
+        while (same < condition.value_count &&
+               rn_slice_equal(earlier[i].values[same], condition.values[same]))
+            same++;
+        if (same == condition.value_count) {
             rn_report_warning(r->report, node->at, "the same condition on %s as before; remove one",
                               rn_excerpt(r->name).text);
             return;
@@ -114,50 +111,41 @@ static void add_condition(struct reader *r, const struct rn_node *node,
         *place = condition;
 }
 
-static void read_networks(struct reader *r, const struct rn_node *node, bool negated)
+static void read_values(struct reader *r, const struct rn_node *node, enum rn_test test,
+                        bool negated)
 {
-    const struct rn_cidr_set *set = rn_native_networks(r->builder, node);
-
-    if (set != NULL)
-        add_condition(
-            r, node,
-            (struct rn_condition){.test = RN_TEST_CIDR, .negated = negated, .networks = set});
-}
-
-static void read_texts(struct reader *r, const struct rn_node *node, enum rn_test test,
-                       bool negated)
-{
+    struct rn_condition condition = {.test = test, .negated = negated};
     const struct rn_node *item = NULL;
+
+    if (r->is_ip) {
+        condition.test = RN_TEST_CIDR;
+        condition.networks = rn_native_networks(r->builder, node);
+        if (condition.networks != NULL)
+            add_condition(r, node, condition);
+        return;
+    }
     int64_t room = rn_native_open_values(r->report, node, &item);
     struct rn_slice *values =
         room < 0 ? NULL : rn_builder_alloc(r->builder, (size_t)room, sizeof *values);
-    uint32_t count = 0;
     bool ok = values != NULL;
 
     for (; values != NULL && item != NULL; item = rn_native_next_value(node, item))
-        ok &= add_value(r, item, test, values, &count);
+        ok &= add_value(r, item, test, values, &condition.value_count);
     if (!ok)
         return;
     rn_native_warn_of_empty(r->report, node);
-    add_condition(r, node,
-                  (struct rn_condition){.test = test,
-                                        .negated = negated,
-                                        .is_path = r->is_path && test != RN_TEST_EQUALS,
-                                        .values = values,
-                                        .value_count = count});
+    condition.is_path = r->is_path && test != RN_TEST_EQUALS;
+    condition.values = values;
+    add_condition(r, node, condition);
 }
 
-/* A value or a list without a named test. */
+/* Reads a value or a list without a named test. */
 static void read_plain(struct reader *r, const struct rn_node *node, bool negated)
 {
     enum rn_test test = RN_TEST_EQUALS;
     const struct rn_node *item = NULL;
 
-    if (r->is_ip) {
-        read_networks(r, node, negated);
-        return;
-    }
-    if (rn_native_open_values(r->report, node, &item) < 0)
+    if (!r->is_ip && rn_native_open_values(r->report, node, &item) < 0)
         return;
     for (; item != NULL; item = rn_native_next_value(node, item)) {
         if (item->kind == RN_NODE_SCALAR &&
@@ -167,20 +155,7 @@ static void read_plain(struct reader *r, const struct rn_node *node, bool negate
             return;
         rn_mistakes_warn_comma(r->builder, item, rn_builder_attribute_at(r->builder, r->attribute));
     }
-    read_texts(r, node, test, negated);
-}
-
-/* Whether an opposite bound, read before, leaves no number between the two. */
-static bool leaves_nothing(const struct rn_condition *earlier, const struct rn_condition *bound)
-{
-    struct rn_decimal a, b;
-
-    if (earlier->negated || bound->negated || earlier->test == bound->test ||
-        (earlier->test != RN_TEST_ABOVE && earlier->test != RN_TEST_BELOW) ||
-        !rn_decimal_parse(earlier->values[0], &a) || !rn_decimal_parse(bound->values[0], &b))
-        return false;
-    int order = rn_decimal_compare(&a, &b);
-    return earlier->test == RN_TEST_ABOVE ? order >= 0 : order <= 0;
+    read_values(r, node, test, negated);
 }
 
 static void read_bound(struct reader *r, const struct rn_node *node, enum rn_test test,
@@ -189,26 +164,32 @@ static void read_bound(struct reader *r, const struct rn_node *node, enum rn_tes
     struct rn_slice *number = rn_builder_alloc(r->builder, 1, sizeof *number);
     struct rn_condition bound = {
         .test = test, .negated = negated, .values = number, .value_count = 1};
+    enum rn_test opposite = test == RN_TEST_ABOVE ? RN_TEST_BELOW : RN_TEST_ABOVE;
     const struct rn_condition *earlier = r->list.items;
 
     if (number == NULL || !rn_native_number(r->builder, node, number))
         return;
-    for (size_t i = r->start; i < r->list.count; i++) {
-        bool is_above = test == RN_TEST_ABOVE;
+    for (size_t i = r->start; i < r->list.count && !negated; i++) {
+        struct rn_slice low, high;
+        struct rn_decimal above, below;
 
-        if (!leaves_nothing(&earlier[i], &bound))
+        if (earlier[i].negated || earlier[i].test != opposite)
+            continue;
+        low = test == RN_TEST_ABOVE ? *number : earlier[i].values[0];
+        high = test == RN_TEST_ABOVE ? earlier[i].values[0] : *number;
+        if (!rn_decimal_parse(low, &above) || !rn_decimal_parse(high, &below) ||
+            rn_decimal_compare(&above, &below) < 0)
             continue;
         rn_report_error(r->report, node->at,
                         "no number is above %s and below %s; for numbers outside a range write "
                         "two alternatives, as in when: [{size: {below: 10}}, {size: {above: 20}}]",
-                        rn_excerpt(is_above ? *number : earlier[i].values[0]).text,
-                        rn_excerpt(is_above ? earlier[i].values[0] : *number).text);
+                        rn_excerpt(low).text, rn_excerpt(high).text);
         return;
     }
     add_condition(r, node, bound);
 }
 
-/* Whether a test suits the attribute; reported if not. */
+/* Whether a test suits the attribute; if not, reports it. */
 static bool check_test(struct reader *r, const struct rn_node *node, int test)
 {
     struct rn_excerpt name = rn_excerpt(r->name);
@@ -247,7 +228,8 @@ static void read_test(struct reader *r, const struct rn_node *node, int test, bo
     static const enum rn_test of[] = {[EQUALS] = RN_TEST_EQUALS,
                                       [ONE_OF] = RN_TEST_EQUALS,
                                       [PATTERN] = RN_TEST_PATTERN,
-                                      [PREFIX] = RN_TEST_PREFIX};
+                                      [PREFIX] = RN_TEST_PREFIX,
+                                      [CIDR] = RN_TEST_CIDR};
     bool present;
 
     if (!check_test(r, node, test))
@@ -259,69 +241,48 @@ static void read_test(struct reader *r, const struct rn_node *node, int test, bo
             add_condition(
                 r, node,
                 (struct rn_condition){.test = RN_TEST_PRESENT, .negated = present == negated});
-    } else if (test == ABOVE || test == BELOW)
+    } else if (test == ABOVE || test == BELOW) {
         read_bound(r, node, test == ABOVE ? RN_TEST_ABOVE : RN_TEST_BELOW, negated);
-    else if (test == CIDR || r->is_ip)
-        read_networks(r, node, negated);
-    else
-        read_texts(r, node, of[test], negated);
-}
-
-/* The test that a key names; -1 after reporting. */
-static int test_of(const struct rn_node *node)
-{
-    for (int i = 0; i < (int)RN_COUNT(tests); i++)
-        if (rn_slice_is(node->key->text, tests[i]))
-            return i;
-    return -1;
-}
-
-static void read_not(struct reader *r, const struct rn_node *node)
-{
-    if (node->kind != RN_NODE_MAP) {
-        read_plain(r, node, true);
-        return;
+    } else {
+        read_values(r, node, of[test], negated);
     }
-    if (!rn_native_map(r->builder, node, tests, RN_COUNT(tests)))
-        return;
-    if (node->count != 1) {
-        rn_report_error(r->report, node->at,
-                        "not takes one test, found %u; write an alternative for each, as in when: "
-                        "[{size: {not: {above: 20}}}, {size: {not: {below: 10}}}]",
-                        node->count);
-        return;
-    }
-    int test = test_of(node->first);
-    if (test == NOT)
-        rn_report_error(r->report, node->first->key->at, "not inside not; leave out both");
-    else if (test >= 0)
-        read_test(r, node->first, test, true);
 }
 
-static void read_tests(struct reader *r, const struct rn_node *map)
+/* Reads a map of tests; `negated`: the one inside `not`. */
+static void read_tests(struct reader *r, const struct rn_node *map, bool negated)
 {
-    /* Tests of one kind: all would have to hold, but only one would be meant. */
-    const struct rn_node *kind = NULL;
+    const struct rn_node *choice = NULL; /* a test after which another cannot hold as well */
 
     if (!rn_native_map(r->builder, map, tests, RN_COUNT(tests)))
         return;
-    if (map->count == 0)
+    if (!negated && map->count == 0)
         rn_report_error(r->report, map->at,
                         "a condition without a test; write for example {present: true}");
+    if (negated && map->count != 1) {
+        rn_report_error(r->report, map->at,
+                        "not takes one test, found %u; write an alternative for each, as in when: "
+                        "[{size: {not: {above: 20}}}, {size: {not: {below: 10}}}]",
+                        map->count);
+        return;
+    }
     RN_NODE_EACH(node, map) {
-        int test = test_of(node);
+        size_t test = rn_slice_find(node->key->text, tests, RN_COUNT(tests));
         bool chooses = test == EQUALS || test == ONE_OF || test == CIDR;
 
-        if (chooses && kind != NULL) {
+        if (chooses && choice != NULL) {
             rn_report_error(r->report, node->key->at, "%s beside %s; one of them is enough",
-                            node->key->text.data, kind->key->text.data);
+                            node->key->text.data, choice->key->text.data);
             continue;
         }
-        kind = chooses ? node : kind;
-        if (test == NOT)
-            read_not(r, node);
-        else if (test >= 0)
-            read_test(r, node, test, false);
+        choice = chooses ? node : choice;
+        if (test == NOT && negated)
+            rn_report_error(r->report, node->key->at, "not inside not; leave out both");
+        else if (test == NOT && node->kind == RN_NODE_MAP)
+            read_tests(r, node, true);
+        else if (test == NOT)
+            read_plain(r, node, true);
+        else if (test < RN_COUNT(tests))
+            read_test(r, node, (int)test, negated);
     }
 }
 
@@ -334,13 +295,14 @@ static void read_attribute(struct reader *r, const struct rn_node *node)
         return;
 
     const struct rn_attribute *attribute = rn_builder_attribute_at(r->builder, r->attribute);
+    const struct rn_condition *earlier = r->list.items;
+
     r->name = attribute->name;
     r->is_ip = attribute->is_ip;
     r->is_path = rn_slice_is(attribute->name, "path");
     r->is_text = r->is_path || rn_slice_is(attribute->name, "method") ||
                  rn_slice_is(attribute->name, "host");
     r->start = r->list.count;
-    const struct rn_condition *earlier = r->list.items;
     for (uint32_t i = 0; i < r->list.count; i++) {
         if (earlier[i].attribute == r->attribute) { /* header.X and header.x */
             rn_report_error(r->report, node->key->at,
@@ -351,7 +313,7 @@ static void read_attribute(struct reader *r, const struct rn_node *node)
     }
     rn_mistakes_warn_status(r->builder, node, attribute);
     if (node->kind == RN_NODE_MAP)
-        read_tests(r, node);
+        read_tests(r, node, false);
     else
         read_plain(r, node, false);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `limit:` of a rule: one text, or several that all apply; with algorithm,
- * sub_windows, align and lease, which refine what the texts say.
+ * Reads `limit:` of a rule, which is one text or several that all apply, and algorithm,
+ * sub_windows, align and lease, which refine them.
  */
 #include "rules/native/limits_internal.h"
 
@@ -13,19 +13,7 @@ static const char *const alignments[] = {"epoch", "first"};
 
 /* --- one text ---------------------------------------------------------------------- */
 
-/* Where a text names its time zone, or its beginning. */
-static struct rn_place place_of_fault(struct rn_limits_reader *r, const struct rn_node *node,
-                                      const struct ration_limit *spec, const char *fault)
-{
-    size_t len = strlen(spec->zone);
-
-    if (fault == r->builder->fault && spec->calendar != RATION_CALENDAR_NONE && len != 0 &&
-        node->text.len >= len)
-        return rn_report_place_in(r->report, node, node->text.len - len);
-    return node->at;
-}
-
-/* Parses and refines; false after reporting. */
+/* Parses a text and refines the limit; false after reporting. */
 static bool parse_text(struct rn_limits_reader *r, const struct rn_node *node,
                        struct ration_limit *spec)
 {
@@ -53,7 +41,7 @@ static bool parse_text(struct rn_limits_reader *r, const struct rn_node *node,
     return true;
 }
 
-/* NULL if unlimited, or after reporting: then *ok is false. */
+/* Returns NULL if unlimited, or after reporting an error: then *ok is false. */
 static struct rn_rule_limit *read_text(struct rn_limits_reader *r, const struct rn_node *node,
                                        bool *ok)
 {
@@ -73,15 +61,22 @@ static struct rn_rule_limit *read_text(struct rn_limits_reader *r, const struct 
         r->off_calendar |= spec.calendar == RATION_CALENDAR_NONE;
     }
     limit = rn_builder_limit(r->builder, r->rule, &spec, &fault);
-    if (limit == NULL && fault != NULL)
-        rn_report_error(r->report, place_of_fault(r, node, &spec, fault), "%s", fault);
+    if (limit == NULL && fault != NULL) {
+        size_t zone = strlen(spec.zone), len = node->text.len;
+        bool at_zone = fault == r->builder->fault && spec.calendar != RATION_CALENDAR_NONE &&
+                       zone != 0 && len >= zone;
+
+        rn_report_error(r->report,
+                        at_zone ? rn_report_place_in(r->report, node, len - zone) : node->at, "%s",
+                        fault);
+    }
     *ok &= limit != NULL;
     return limit;
 }
 
-/* --- what one tier gets ------------------------------------------------------------ */
+/* --- the limits of a tier ---------------------------------------------------------- */
 
-/* Two limits that would share one state: the larger can never decide. */
+/* Reports a limit that would share its state with an earlier one: the larger never decides. */
 static bool check_shapes(struct rn_limits_reader *r, const struct rn_node *node,
                          struct rn_rule_limit *const *limits, uint32_t count)
 {
@@ -152,45 +147,38 @@ bool rn_limits_read_tier(struct rn_limits_reader *r, const struct rn_node *node,
     return ok;
 }
 
-/* --- the whole --------------------------------------------------------------------- */
-
-/* Concurrency has no rate, but here it may be named beside limits such as 20 concurrent. */
-static void read_algorithm(struct rn_limits_reader *r, const struct rn_node *node)
-{
-    const char *names[RN_ALGORITHMS_MAX];
-    enum ration_algorithm algorithm;
-    size_t n = rn_algorithm_rates(names);
-
-    names[n++] = ration_algorithm_name(RATION_CONCURRENCY);
-
-    int word = rn_native_word(r->builder, node, "algorithm", names, n);
-
-    if (word >= 0 && ration_algorithm_parse(names[word], strlen(names[word]), &algorithm) == 0)
-        r->algorithm = (int)algorithm;
-}
+/* --- all limits of a rule ---------------------------------------------------------- */
 
 static void read_refinements(struct rn_limits_reader *r)
 {
-    const struct rn_node *algorithm = rn_node_find(r->map, "algorithm");
-    const struct rn_node *align = rn_node_find(r->map, "align");
-    const struct rn_node *lease = rn_node_find(r->map, "lease");
-    const struct rn_node *subs = rn_node_find(r->map, "sub_windows");
+    const struct rn_node *node;
+    enum ration_algorithm algorithm;
     uint64_t parts;
 
-    if (algorithm != NULL)
-        read_algorithm(r, algorithm);
-    if (align != NULL)
+    if ((node = rn_node_find(r->map, "algorithm")) != NULL) {
+        const char *names[RN_ALGORITHMS_MAX];
+        size_t n = rn_algorithm_rates(names);
+        int word;
+
+        /* It has no rate, but may be named beside limits such as 20 concurrent. */
+        names[n++] = ration_algorithm_name(RATION_CONCURRENCY);
+        word = rn_native_word(r->builder, node, "algorithm", names, n);
+        if (word >= 0 && ration_algorithm_parse(names[word], strlen(names[word]), &algorithm) == 0)
+            r->algorithm = (int)algorithm;
+    }
+    if ((node = rn_node_find(r->map, "align")) != NULL)
         r->from_first =
-            rn_native_word(r->builder, align, "align", alignments, RN_COUNT(alignments)) == 1;
-    if (lease != NULL && rn_native_duration(r->builder, lease, &r->lease_ns) &&
-        r->lease_ns > RATION_LEASE_MAX_NS) {
-        rn_report_error(r->report, lease->at, "a lease of more than 24 hours; write a shorter one");
+            rn_native_word(r->builder, node, "align", alignments, RN_COUNT(alignments)) == 1;
+    if ((node = rn_node_find(r->map, "lease")) != NULL &&
+        rn_native_duration(r->builder, node, &r->lease_ns) && r->lease_ns > RATION_LEASE_MAX_NS) {
+        rn_report_error(r->report, node->at, "a lease of more than 24 hours; write a shorter one");
         r->lease_ns = 0;
     }
-    if (subs == NULL || !rn_node_as_uint(subs, r->report, &parts))
+    if ((node = rn_node_find(r->map, "sub_windows")) == NULL ||
+        !rn_node_as_uint(node, r->report, &parts))
         return;
     if (parts < 2 || parts > 1024)
-        rn_report_error(r->report, subs->at,
+        rn_report_error(r->report, node->at,
                         "a window is cut into 2 to 1024 parts, not %llu; write such a number",
                         (unsigned long long)parts);
     else

@@ -15,19 +15,7 @@ static void report_idle(struct rn_limits_reader *r, const char *key, const char 
         rn_report_error(r->report, node->key->at, "%s", why);
 }
 
-/* The first limit of a tier that a fixed cost never fits, NULL if it fits all. A
- * limit of 0 refuses on purpose. */
-static const struct rn_rule_limit *find_too_small(const struct rn_tier *tier, uint64_t cost)
-{
-    for (uint32_t i = 0; i < tier->limit_count; i++) {
-        const struct rn_limit *limit = &tier->limits[i]->limit;
-
-        if (limit->algorithm != RATION_CONCURRENCY && limit->cap != 0 && limit->cap < cost)
-            return tier->limits[i];
-    }
-    return NULL;
-}
-
+/* Reports a fixed cost that fits no tier. A limit of 0 refuses on purpose. */
 static void check_cost(struct rn_limits_reader *r)
 {
     const struct rn_rule *rule = r->rule;
@@ -36,9 +24,18 @@ static void check_cost(struct rn_limits_reader *r)
 
     if (rule->cost.attribute != RN_NO_ATTRIBUTE || rule->tier_count == 0)
         return;
-    for (uint32_t i = 0; i < rule->tier_count; i++)
-        if ((small = find_too_small(&rule->tiers[i], rule->cost.fixed)) == NULL)
+    for (uint32_t t = 0; t < rule->tier_count; t++) {
+        const struct rn_tier *tier = &rule->tiers[t];
+        uint32_t i = 0;
+
+        while (i < tier->limit_count &&
+               (tier->limits[i]->limit.algorithm == RATION_CONCURRENCY ||
+                tier->limits[i]->limit.cap == 0 || tier->limits[i]->limit.cap >= rule->cost.fixed))
+            i++;
+        if (i == tier->limit_count)
             return;
+        small = tier->limits[i];
+    }
     ration_limit_write(&small->spec, text, sizeof text);
     rn_report_error(r->report, rn_node_find(r->map, "cost")->at,
                     "a cost of %llu never fits \"%s\", which admits %llu at once; write a smaller "

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Mistakes that many make, and what would be right: parts of a limit and
- * conditions as keys of a rule, lists written as one text with commas, paths
- * as web frameworks or regular expressions have them, conditions on the status,
- * and alternatives and comparisons as other tools have them.
+ * Reports common mistakes, and says what to write: parts of a limit and conditions as keys of a
+ * rule, lists written as one text with commas, paths written for web frameworks or as regular
+ * expressions, conditions on the status, and words of other tools.
  */
 #include <stdio.h>
 
@@ -53,38 +52,29 @@ bool rn_mistakes_comma(struct rn_builder *builder, const struct rn_node *node, c
     return true;
 }
 
-/* Paths may have commas, but rarely with a slash after one; headers often do. Methods and hosts
- * have none, which is another error. */
-static bool may_be_list(struct rn_slice text, const struct rn_attribute *attribute)
-{
-    struct rn_slice name = attribute->name;
-
-    if (memchr(text.data, ',', text.len) == NULL || attribute->source == RN_SOURCE_HEADER ||
-        rn_slice_starts_with(name, RN_SLICE("header.")) || rn_slice_is(name, "user_agent") ||
-        rn_slice_is(name, "method") || rn_slice_is(name, "host"))
-        return false;
-    for (size_t i = 1; i < text.len; i++)
-        if (text.data[i] == '/' && (text.data[i - 1] == ',' || text.data[i - 1] == ' '))
-            return true;
-    return !rn_slice_is(name, "path");
-}
-
+/* Paths may have commas, but rarely a slash after one; headers often have commas. For methods and
+ * hosts they are an error, which rn_mistakes_comma reports. */
 void rn_mistakes_warn_comma(struct rn_builder *builder, const struct rn_node *node,
                             const struct rn_attribute *attribute)
 {
-    if (node->kind == RN_NODE_SCALAR && may_be_list(node->text, attribute))
+    static const char *const others[] = {"user_agent", "method", "host"};
+    struct rn_slice text = node->text, name = attribute->name;
+    bool is_list = !rn_slice_is(name, "path");
+
+    if (node->kind != RN_NODE_SCALAR || memchr(text.data, ',', text.len) == NULL ||
+        attribute->source == RN_SOURCE_HEADER || rn_slice_starts_with(name, RN_SLICE("header.")) ||
+        rn_slice_find(name, others, RN_COUNT(others)) < RN_COUNT(others))
+        return;
+    for (size_t i = 1; i < text.len; i++)
+        is_list |= text.data[i] == '/' && (text.data[i - 1] == ',' || text.data[i - 1] == ' ');
+    if (is_list)
         rn_report_warning(builder->report, node->at,
                           "%s is one value; if several are meant, write a list: %s; if not, "
                           "{equals: ...}",
-                          rn_excerpt(node->text).text, as_list(node->text).text);
+                          rn_excerpt(text).text, as_list(text).text);
 }
 
 /* --- paths ---------------------------------------------------------------------------- */
-
-static bool is_letter(char c)
-{
-    return ((c | 0x20) >= 'a' && (c | 0x20) <= 'z') || c == '_';
-}
 
 /* "id" of :id (Express, Rails), <id> and <int:id> (Flask) and [id] (Next.js); empty: none of them.
  */
@@ -100,9 +90,12 @@ static struct rn_slice framework_name(struct rn_slice segment)
     const char *colon = first == '<' ? memchr(name.data, ':', name.len) : NULL;
     if (colon != NULL)
         name = (struct rn_slice){colon + 1, (size_t)(name.data + name.len - colon - 1)};
-    for (size_t i = 0; i < name.len; i++)
-        if (!is_letter(name.data[i]) && (i == 0 || name.data[i] < '0' || name.data[i] > '9'))
+    for (size_t i = 0; i < name.len; i++) {
+        char c = name.data[i], lower = (char)(c | 0x20);
+
+        if ((lower < 'a' || lower > 'z') && c != '_' && (i == 0 || c < '0' || c > '9'))
             return RN_SLICE("");
+    }
     return name;
 }
 
@@ -216,12 +209,13 @@ bool rn_mistakes_condition(struct rn_builder *builder, const struct rn_node *nod
                         rn_excerpt(name).text, words[i].meaning);
         return true;
     }
-    for (size_t i = 0; node->kind != RN_NODE_MAP && i < RN_COUNT(tests); i++)
-        if (rn_slice_is(name, tests[i]))
-            rn_report_warning(builder->report, node->key->at,
-                              "%s is read as the name of an attribute; a test stands behind one, "
-                              "as in {size: {%s: ...}}",
-                              rn_excerpt(name).text, tests[i]);
+    size_t test = rn_slice_find(name, tests, RN_COUNT(tests));
+
+    if (node->kind != RN_NODE_MAP && test < RN_COUNT(tests))
+        rn_report_warning(builder->report, node->key->at,
+                          "%s is read as the name of an attribute; a test stands behind one, "
+                          "as in {size: {%s: ...}}",
+                          rn_excerpt(name).text, tests[test]);
     if (meant != NULL)
         rn_report_warning(builder->report, node->at,
                           "%s is compared as text; to compare numbers write %s",
@@ -246,11 +240,10 @@ void rn_mistakes_warn_status(struct rn_builder *builder, const struct rn_node *n
     struct rn_statuses codes = {{0}};
     char text[RN_STATUSES_TEXT];
 
-    if (attribute->source != RN_SOURCE_REQUEST)
+    if (attribute->source != RN_SOURCE_REQUEST ||
+        rn_slice_find(attribute->name, names, RN_COUNT(names)) == RN_COUNT(names))
         return;
-    for (size_t i = 0; i < RN_COUNT(names); i++)
-        if (rn_slice_is(attribute->name, names[i]))
-            collect_codes(node, &codes);
+    collect_codes(node, &codes);
     rn_statuses_write(&codes, text);
     if (text[0] != '\0')
         rn_report_warning(builder->report, node->key->at,
@@ -261,9 +254,11 @@ void rn_mistakes_warn_status(struct rn_builder *builder, const struct rn_node *n
 
 /* --- keys of a rule ------------------------------------------------------------------- */
 
-/* Amounts of a limit that some write by themselves. */
-static const char *const amounts[] = {"amount", "interval", "max_requests", "per",   "period",
-                                      "rate",   "requests", "unit",         "units", "window"};
+/* Parts of a limit that some write as keys; the first OPTIONS are options. */
+static const char *const parts[] = {"burst",        "queue", "amount", "interval",
+                                    "max_requests", "per",   "period", "rate",
+                                    "requests",     "unit",  "units",  "window"};
+#define OPTIONS 2
 
 /* Keys that some write beside `limit`, and the attribute each means. */
 static const struct {
@@ -272,40 +267,24 @@ static const struct {
                   {"ips", "ip"},    {"method", "method"}, {"methods", "method"},
                   {"path", "path"}, {"paths", "path"},    {"url", "path"}};
 
-static bool is_amount(struct rn_slice key)
-{
-    for (size_t i = 0; i < RN_COUNT(amounts); i++)
-        if (rn_slice_is(key, amounts[i]))
-            return true;
-    return false;
-}
-
-/* burst: 20 beside limit: 100 per minute. */
-static void report_option(struct rn_builder *builder, const struct rn_node *map,
-                          const struct rn_node *value)
-{
-    const struct rn_node *limit = rn_node_find(map, "limit");
-    bool given = limit != NULL && limit->kind == RN_NODE_SCALAR && value->kind == RN_NODE_SCALAR;
-    struct rn_slice said = given ? limit->text : RN_SLICE("100 per minute");
-    struct rn_slice number = given ? value->text : RN_SLICE("20");
-    char text[64];
-
-    snprintf(text, sizeof text, "%.*s %s %.*s", (int)said.len, said.data, value->key->text.data,
-             (int)number.len, number.data);
-    rn_report_error(builder->report, value->key->at, "%s belongs in the limit; write limit: %s",
-                    rn_excerpt(value->key->text).text, rn_excerpt(rn_slice_of(text)).text);
-}
-
 bool rn_mistakes_key(struct rn_builder *builder, const struct rn_node *map,
                      const struct rn_node *value)
 {
     struct rn_slice key = value->key->text;
+    size_t part = rn_slice_find(key, parts, RN_COUNT(parts));
 
-    if (rn_slice_is(key, "burst") || rn_slice_is(key, "queue")) {
-        report_option(builder, map, value);
+    if (part < OPTIONS) { /* burst: 20 beside limit: 100 per minute */
+        const struct rn_node *limit = rn_node_find(map, "limit");
+        bool given = limit && limit->kind == RN_NODE_SCALAR && value->kind == RN_NODE_SCALAR;
+        char text[64];
+
+        snprintf(text, sizeof text, "%s %s %s", given ? limit->text.data : "100 per minute",
+                 key.data, given ? value->text.data : "20");
+        rn_report_error(builder->report, value->key->at, "%s belongs in the limit; write limit: %s",
+                        rn_excerpt(key).text, rn_excerpt(rn_slice_of(text)).text);
         return true;
     }
-    if (is_amount(key)) {
+    if (part < RN_COUNT(parts)) {
         rn_report_error(builder->report, value->key->at,
                         "%s belongs in the limit; write for example limit: 100 per minute",
                         rn_excerpt(key).text);
@@ -337,7 +316,7 @@ bool rn_mistakes_limit_map(struct rn_builder *builder, const struct rn_node *map
     RN_NODE_EACH(value, map) {
         struct rn_slice key = value->key->text;
 
-        if (!is_amount(key) && !rn_slice_is(key, "burst") && !rn_slice_is(key, "queue"))
+        if (rn_slice_find(key, parts, RN_COUNT(parts)) == RN_COUNT(parts))
             continue;
         rn_report_error(builder->report, map->at,
                         "a limit is one text, found a map with %s; write for example 100 per "

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The sections that apply to all files: tiers (named sets), response, mode and
- * paths. A setting may appear once only. attributes.c and server.c read the two
- * others.
+ * Reads the sections that apply to all files: tiers (named sets), response, mode and paths. A
+ * setting may appear only once. attributes.c and server.c read the two other sections.
  */
 #include <stdlib.h>
 
@@ -34,7 +33,7 @@ static struct rn_native_set *find_set(struct rn_builder *builder, struct rn_slic
     return NULL;
 }
 
-/* Whether the file being read may use it. */
+/* Whether the file being read may use the set. */
 static bool is_open(const struct rn_builder *builder, const struct rn_native_set *set)
 {
     return set->team.len == 0 || rn_slice_equal(set->team, builder->team);

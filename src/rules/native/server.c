@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Section `server:`: settings of rationd, kept as text for rationd to interpret,
+ * Reads the section `server:`: settings of rationd, which are kept as text for rationd to parse,
  * and `tokens:`, which name the users of the admin port.
  */
 #include <string.h>
@@ -11,7 +11,7 @@
 
 #define NAME_MAX_BYTES 64
 
-/* Names stand in log lines and in AUTH. */
+/* Names appear in log lines and in AUTH. */
 static bool check_name(struct rn_builder *builder, const struct rn_node *key)
 {
     const struct rn_token_setting *tokens = builder->tokens.items;
@@ -97,13 +97,6 @@ static void read_token(struct rn_builder *builder, const struct rn_node *node)
 
     if (token)
         *token = read;
-}
-
-static void read_tokens(struct rn_builder *builder, const struct rn_node *node)
-{
-    if (rn_node_expect(node, RN_NODE_MAP, builder->report))
-        RN_NODE_EACH(value, node)
-            read_token(builder, value);
 }
 
 /* --- settings ---------------------------------------------------------------------- */
@@ -199,8 +192,13 @@ void rn_native_server(struct rn_builder *builder, const struct rn_node *node)
 
     if (!rn_native_map(builder, node, keys, RN_COUNT(keys)))
         return;
-    RN_NODE_EACH(value, node)
-        for (size_t i = 0; i < RN_COUNT(keys); i++)
-            if (rn_slice_is(value->key->text, keys[i]))
-                (strcmp(keys[i], "tokens") == 0 ? read_tokens : read_setting)(builder, value);
+    RN_NODE_EACH(value, node) {
+        if (!rn_slice_is(value->key->text, "tokens")) {
+            if (rn_slice_find(value->key->text, keys, RN_COUNT(keys)) < RN_COUNT(keys))
+                read_setting(builder, value);
+        } else if (rn_node_expect(value, RN_NODE_MAP, builder->report)) {
+            RN_NODE_EACH(token, value)
+                read_token(builder, token);
+        }
+    }
 }

@@ -43,15 +43,6 @@ bool rn_statuses_add(struct rn_statuses *set, struct rn_slice word)
     return true;
 }
 
-static bool has_class(const struct rn_statuses *set, unsigned first)
-{
-    unsigned i = 0;
-
-    while (i < CLASS && rn_statuses_has(set, first + i))
-        i++;
-    return i == CLASS;
-}
-
 void rn_statuses_write(const struct rn_statuses *set, char out[RN_STATUSES_TEXT])
 {
     const char *before = "";
@@ -59,16 +50,18 @@ void rn_statuses_write(const struct rn_statuses *set, char out[RN_STATUSES_TEXT]
 
     *at = '\0';
     for (unsigned status = RN_STATUS_FIRST; status < RN_STATUS_FIRST + RN_STATUS_COUNT; status++) {
-        bool whole = status % CLASS == 0 && has_class(set, status);
+        unsigned run = 0;
 
         if (!rn_statuses_has(set, status))
             continue;
-        if (whole)
+        while (status % CLASS == 0 && run < CLASS && rn_statuses_has(set, status + run))
+            run++;
+        if (run == CLASS)
             at += sprintf(at, "%s%uxx", before, status / CLASS);
         else
             at += sprintf(at, "%s%u", before, status);
         before = ", ";
-        if (whole)
+        if (run == CLASS)
             status += CLASS - 1;
     }
 }
@@ -118,37 +111,31 @@ static void read_text(struct rn_builder *builder, const struct rn_node *node, si
     }
 }
 
-static void read_value(struct rn_builder *builder, const struct rn_node *node,
-                       struct rn_statuses *set)
-{
-    struct rn_slice word;
-
-    if (node->kind != RN_NODE_LIST) {
-        if (rn_node_as_text(node, builder->report, &word))
-            read_text(builder, node, 0, set);
-        return;
-    }
-    if (node->count == 0)
-        rn_report_error(builder->report, node->at, "no status; write for example [401]");
-    RN_NODE_EACH(item, node)
-        if (rn_node_as_text(item, builder->report, &word))
-            read_word(builder, item->at, word, set);
-}
-
 void rn_native_charge_on(struct rn_builder *builder, const struct rn_node *node,
                          struct rn_rule *rule)
 {
     static const struct rn_slice status = RN_SLICE_INIT("status");
     static const char *const keys[] = {"status"};
+    const struct rn_node *value = rn_node_find(node, "status");
+    struct rn_slice word;
 
+    rule->by_outcome = true;
     if (node->kind == RN_NODE_MAP) {
-        const struct rn_node *value = rn_node_find(node, "status");
-
         rn_native_map(builder, node, keys, RN_COUNT(keys));
-        if (value != NULL)
-            read_value(builder, value, &rule->charge_on);
-        else if (node->count == 0)
+        if (node->count == 0)
             rn_report_error(builder->report, node->at, "an empty charge_on; " EXAMPLE);
+        if (value == NULL)
+            return;
+        if (value->kind != RN_NODE_LIST) {
+            if (rn_node_as_text(value, builder->report, &word))
+                read_text(builder, value, 0, &rule->charge_on);
+            return;
+        }
+        if (value->count == 0)
+            rn_report_error(builder->report, value->at, "no status; write for example [401]");
+        RN_NODE_EACH(item, value)
+            if (rn_node_as_text(item, builder->report, &word))
+                read_word(builder, item->at, word, &rule->charge_on);
     } else if (node->kind == RN_NODE_LIST || rn_node_is_null(node) ||
                !rn_slice_starts_with(node->text, status) ||
                (node->text.len > status.len && !is_space(node->text.data[status.len]))) {
@@ -157,5 +144,4 @@ void rn_native_charge_on(struct rn_builder *builder, const struct rn_node *node,
     } else {
         read_text(builder, node, status.len, &rule->charge_on);
     }
-    rule->by_outcome = true;
 }

@@ -1,18 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `throttle:` of a rule: from where on requests must wait, and how long.
+ * Reads `throttle:` of a rule, which says when requests begin to wait, and how long.
  */
 #include "base/number.h"
 #include "rules/native/native_internal.h"
-
-/* Whether the rest of a text is "request" or "requests". */
-static bool is_noun(struct rn_slice text, size_t pos)
-{
-    while (pos < text.len && text.data[pos] == ' ')
-        pos++;
-    struct rn_slice rest = {text.data + pos, text.len - pos};
-    return rn_slice_is(rest, "request") || rn_slice_is(rest, "requests");
-}
 
 /* 80% or 3 requests. */
 static void read_from(struct rn_builder *builder, const struct rn_node *node,
@@ -23,13 +14,16 @@ static void read_from(struct rn_builder *builder, const struct rn_node *node,
     size_t pos = 0;
 
     plain = plain && rn_number_parse(node->text.data, node->text.len, &pos, &number, NULL) == 0;
+    struct rn_slice rest = {node->text.data + pos, node->text.len - pos};
+    while (plain && rest.len > 0 && rest.data[0] == ' ')
+        rest = (struct rn_slice){rest.data + 1, rest.len - 1};
     if (plain && pos == node->text.len) {
         rn_report_error(builder->report, node->at,
                         "found %llu, which may be a share or a number of requests; write %llu%% "
                         "or %llu requests",
                         (unsigned long long)number, number > 99 ? 80 : (unsigned long long)number,
                         (unsigned long long)number);
-    } else if (plain && is_noun(node->text, pos)) {
+    } else if (plain && (rn_slice_is(rest, "request") || rn_slice_is(rest, "requests"))) {
         throttle->from_units = number;
         throttle->from_percent = 0;
     } else if (plain && node->text.data[pos] == '%' && pos + 1 == node->text.len) {
@@ -98,8 +92,10 @@ void rn_native_throttle_check(struct rn_builder *builder, const struct rn_node *
 {
     const struct rn_node *node = rn_node_find(map, "throttle");
 
-    for (uint32_t t = 0; rule->throttle.on && t < rule->tier_count; t++)
-        for (uint32_t i = 0; i < rule->tiers[t].limit_count; i++)
-            if (!check_limit(builder, node, &rule->throttle, rule->tiers[t].limits[i]))
-                return;
+    const struct rn_rule_limit *limit;
+
+    if (rule->throttle.on)
+        RN_RULE_EACH_LIMIT(limit, rule)
+    if (!check_limit(builder, node, &rule->throttle, limit))
+        return;
 }

@@ -1,42 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Limits chosen by an attribute: {by: tier, free: 100 per minute, default: free},
+ * Reads limits that an attribute chooses: {by: tier, free: 100 per minute, default: free},
  * written in the rule or as a set that several rules use.
  */
 #include "rules/native/limits_internal.h"
 
-/* by, use and default are no tiers. */
+/* Whether a key names a tier: by, use and default do not. */
 static bool is_tier(const struct rn_node *node)
 {
     return !rn_slice_is(node->key->text, "by") && !rn_slice_is(node->key->text, "use") &&
            !rn_slice_is(node->key->text, "default");
 }
 
-/* The tiers of a map, in its order, each with its value. */
-static uint32_t read_tiers(struct rn_limits_reader *r, const struct rn_node *map,
-                           struct rn_tier *tiers)
-{
-    uint32_t count = 0;
-
-    RN_NODE_EACH(node, map) {
-        if (!is_tier(node))
-            continue;
-        if (node->key->text.len == 0)
-            rn_report_error(r->report, node->key->at,
-                            "a tier without a name; write default for "
-                            "callers of no tier");
-        tiers[count].value = rn_native_value(r->builder, r->rule->tier_attribute, node->key->text);
-        for (uint32_t i = 0; i < count; i++)
-            if (rn_slice_equal(tiers[i].value, tiers[count].value))
-                rn_report_error(r->report, node->key->at,
-                                "tier %s is given already, in other letters; keep one",
-                                rn_excerpt(node->key->text).text);
-        rn_limits_read_tier(r, node, &tiers[count++]);
-    }
-    return count;
-}
-
-/* The tier for all other values: the name of a tier, or limits. */
+/* Reads the tier for all other values: the name of a tier, or limits. */
 static void read_default(struct rn_limits_reader *r, const struct rn_node *node,
                          struct rn_tier *tiers, uint32_t *count)
 {
@@ -69,7 +45,7 @@ static void read_default(struct rn_limits_reader *r, const struct rn_node *node,
     r->rule->default_tier = (*count)++;
 }
 
-/* The map that holds the tiers: this one, or the set it uses. NULL: reported. */
+/* The map that holds the tiers: this one, or the set it uses. NULL after reporting. */
 static const struct rn_node *find_tiers(struct rn_limits_reader *r, const struct rn_node *map)
 {
     static const char *const with_use[] = {"by", "use", "default"};
@@ -117,20 +93,34 @@ static bool read_by(struct rn_limits_reader *r, const struct rn_node *map)
 void rn_limits_read_map(struct rn_limits_reader *r, const struct rn_node *map)
 {
     const struct rn_node *own = rn_node_find(map, "default"), *from, *last;
-    struct rn_tier *tiers;
+    uint32_t count = 0;
 
     if (!read_by(r, map) || (from = find_tiers(r, map)) == NULL)
         return;
     last = own != NULL ? own : rn_node_find(from, "default");
-    tiers = rn_builder_alloc(r->builder, (size_t)from->count + 1, sizeof *tiers);
+    struct rn_tier *tiers = rn_builder_alloc(r->builder, (size_t)from->count + 1, sizeof *tiers);
     if (tiers == NULL)
         return;
-    r->rule->tier_count = read_tiers(r, from, tiers);
-    if (r->rule->tier_count == 0)
+    RN_NODE_EACH(node, from) {
+        if (!is_tier(node))
+            continue;
+        if (node->key->text.len == 0)
+            rn_report_error(r->report, node->key->at,
+                            "a tier without a name; write default for callers of no tier");
+        tiers[count].value = rn_native_value(r->builder, r->rule->tier_attribute, node->key->text);
+        for (uint32_t i = 0; i < count; i++)
+            if (rn_slice_equal(tiers[i].value, tiers[count].value))
+                rn_report_error(r->report, node->key->at,
+                                "tier %s is given already, in other letters; keep one",
+                                rn_excerpt(node->key->text).text);
+        rn_limits_read_tier(r, node, &tiers[count++]);
+    }
+    if (count == 0)
         rn_report_error(r->report, from->at, "no tiers; write for example free: 100 per minute");
     r->rule->tiers = tiers;
     if (last != NULL)
-        read_default(r, last, tiers, &r->rule->tier_count);
+        read_default(r, last, tiers, &count);
+    r->rule->tier_count = count;
 }
 
 void rn_native_check_tiers(struct rn_builder *builder, const struct rn_node *set)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Warns of habits of a whole ruleset that are known to disappoint: only fixed windows,
- * one limit for everything, paths and methods nothing protects, rules that
- * repeat others.
+ * Warns of weaknesses of a whole ruleset: only fixed windows, one limit for everything, paths and
+ * methods that no limit protects, rules that repeat others.
  */
 #include "rules/lint/lint.h"
 
@@ -35,19 +34,15 @@ static bool is_about(const struct rn_linter *l, const struct rn_condition *condi
 
 static void lint_windows(const struct rn_linter *l)
 {
+    const struct rn_rule_limit *limit;
     bool any = false;
 
     for (uint32_t i = 0; i < l->rule_count; i++) {
-        const struct rn_rule *rule = l->rules[i];
-
-        for (uint32_t t = 0; t < rule->tier_count; t++) {
-            for (uint32_t n = 0; n < rule->tiers[t].limit_count; n++) {
-                const struct ration_limit *spec = &rule->tiers[t].limits[n]->spec;
-
-                if (spec->algorithm != RATION_FIXED_WINDOW)
-                    return;
-                any |= spec->calendar == RATION_CALENDAR_NONE;
-            }
+        RN_RULE_EACH_LIMIT(limit, l->rules[i])
+        {
+            if (limit->spec.algorithm != RATION_FIXED_WINDOW)
+                return;
+            any |= limit->spec.calendar == RATION_CALENDAR_NONE;
         }
     }
     if (any)
@@ -57,10 +52,9 @@ static void lint_windows(const struct rn_linter *l)
                           "those that protect something");
 }
 
-/* --- what is covered --------------------------------------------------------------- */
+/* --- requests without a limit ------------------------------------------------------ */
 
-/* Whether a rule looks at a request with this path and method, whatever else it
- * asks for. */
+/* Whether a rule can apply to a request with this path and method. */
 static bool covers(const struct rn_linter *l, const struct rn_rule *rule, struct rn_slice path,
                    struct rn_slice method)
 {
@@ -80,7 +74,7 @@ static bool covers(const struct rn_linter *l, const struct rn_rule *rule, struct
     return false;
 }
 
-/* An unusual path, tried with the usual methods. */
+/* Tries a path that no rule names with the usual methods. */
 static void lint_coverage(const struct rn_linter *l)
 {
     static const char *const methods[] = {"GET", "POST", "PUT", "PATCH", "DELETE"};
@@ -112,17 +106,24 @@ static void lint_coverage(const struct rn_linter *l)
                           open);
 }
 
-static bool names_path(const struct rn_linter *l, const struct rn_rule *rule)
+/* Warns of a single limit that does not distinguish paths. */
+static void lint_single_limit(const struct rn_linter *l)
 {
+    const struct rn_rule *rule = l->rules[0];
+
+    if (l->rule_count != 1)
+        return;
     for (uint32_t a = 0; a < rule->alternative_count; a++)
         for (uint32_t i = 0; i < rule->alternatives[a].condition_count; i++)
             if (is_about(l, &rule->alternatives[a].conditions[i], "path"))
-                return true;
+                return;
     for (uint32_t i = 0; i < rule->key_count; i++)
         for (unsigned n = 0; n < rule->key[i].count; n++)
             if (rn_slice_is(l->ruleset->attributes[rule->key[i].attributes[n]].name, "path"))
-                return true;
-    return false;
+                return;
+    rn_report_warning(l->report, rn_lint_rule_place(l, rule),
+                      "one limit for all endpoints: a login and a search are not alike; add "
+                      "limits for the paths that cost most or are attacked first");
 }
 
 /* --- rules that repeat others ------------------------------------------------------ */
@@ -162,8 +163,8 @@ static uint64_t hash_condition(const struct rn_condition *c)
     return mix(h, values);
 }
 
-/* Equal for rules that count the same requests by the same key in the same
- * windows; sums where order does not matter. */
+/* Equal for rules that count the same requests by the same key in the same windows. Adds hashes
+ * where order does not matter. */
 static uint64_t hash_rule(const struct rn_rule *rule)
 {
     uint64_t alternatives = 0, limits = 0, h;
@@ -237,19 +238,6 @@ static void lint_outcomes(const struct rn_linter *l)
 
 /* --- limits of each server ----------------------------------------------------------- */
 
-/* Whether the attribute tells which of several servers handles the request. */
-static bool names_server(struct rn_slice attribute)
-{
-    static const char *const names[] = {"server",   "server_id", "server_name", "node",
-                                        "node_id",  "instance",  "instance_id", "pod",
-                                        "hostname", "worker",    "pid",         "upstream"};
-
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (rn_slice_is(attribute, names[i]))
-            return true;
-    return false;
-}
-
 static bool has_setting(const struct rn_linter *l, const char *name)
 {
     for (uint32_t i = 0; i < l->ruleset->setting_count; i++)
@@ -258,16 +246,20 @@ static bool has_setting(const struct rn_linter *l, const char *name)
     return false;
 }
 
-/* A client that is counted by each server apart gets the limit once for each. */
+/* Warns of keys that name a server: clients then get the limit once for each server. */
 static void lint_servers(const struct rn_linter *l)
 {
+    static const char *const servers[] = {"server",   "server_id", "server_name", "node",
+                                          "node_id",  "instance",  "instance_id", "pod",
+                                          "hostname", "worker",    "pid",         "upstream"};
+
     for (uint32_t i = 0; i < l->rule_count; i++) {
         const struct rn_rule *rule = l->rules[i];
 
         for (uint32_t k = 0; k < rule->key_count; k++) {
             struct rn_slice name = l->ruleset->attributes[rule->key[k].attributes[0]].name;
 
-            if (names_server(name))
+            if (rn_slice_find(name, servers, RN_COUNT(servers)) < RN_COUNT(servers))
                 rn_report_warning(l->report, rn_lint_rule_place(l, rule),
                                   "%s counts each %s apart, so clients get the limit once for each "
                                   "of them; leave %.*s out of the key, and set redis so that "
@@ -284,7 +276,7 @@ static void lint_servers(const struct rn_linter *l)
             "server");
 }
 
-/* Requests of Envoy's protocol are found by descriptors alone, unless the file says otherwise. */
+/* Requests of Envoy's protocol use descriptors only, unless the file says otherwise. */
 static void lint_beside_envoy(const struct rn_linter *l)
 {
     if (l->ruleset->domain_count != 0 && !l->ruleset->apply_to_envoy)
@@ -305,7 +297,11 @@ static void lint_beside_envoy(const struct rn_linter *l)
                               l->rules[i]->by_outcome ? "charge_on" : "concurrent");
 }
 
-/* --- all --------------------------------------------------------------------------- */
+/* --- all checks -------------------------------------------------------------------- */
+
+static void (*const checks[])(const struct rn_linter *l) = {
+    lint_windows,  lint_coverage,     lint_single_limit, lint_repeats,
+    lint_outcomes, lint_beside_envoy, lint_servers,      rn_lint_names};
 
 void rn_lint_ruleset(const struct rn_ruleset *ruleset, struct rn_report *report)
 {
@@ -325,19 +321,7 @@ void rn_lint_ruleset(const struct rn_ruleset *ruleset, struct rn_report *report)
             l.rules[l.rule_count++] = &ruleset->rules[i];
     for (uint32_t i = 0; i < l.rule_count; i++)
         rn_lint_rule(&l, l.rules[i]);
-    if (l.rule_count != 0) {
-        lint_windows(&l);
-        lint_coverage(&l);
-        if (l.rule_count == 1 && !names_path(&l, l.rules[0]))
-            rn_report_warning(
-                l.report, rn_lint_rule_place(&l, l.rules[0]),
-                "one limit for all endpoints: a login and a search are not alike; add "
-                "limits for the paths that cost most or are attacked first");
-        lint_repeats(&l);
-        lint_outcomes(&l);
-        lint_beside_envoy(&l);
-        lint_servers(&l);
-        rn_lint_names(&l);
-    }
+    for (size_t i = 0; l.rule_count != 0 && i < RN_COUNT(checks); i++)
+        checks[i](&l);
     free(l.rules);
 }

@@ -8,16 +8,14 @@
 
 #include "rules/lint/lint_internal.h"
 
-/* Attributes that need no introduction. */
+/* Attributes that many rulesets use. */
 static const char *const well_known[] = {"ip",      "method",  "path",   "host",   "user",
                                          "api_key", "account", "tenant", "device", "session",
                                          "tier",    "plan",    "country"};
-#define WELL_KNOWN (sizeof well_known / sizeof *well_known)
+#define WELL_KNOWN RN_COUNT(well_known)
 
 static const char *const methods[] = {"GET",    "HEAD",    "POST",    "PUT",  "PATCH",
                                       "DELETE", "OPTIONS", "CONNECT", "TRACE"};
-#define METHODS (sizeof methods / sizeof *methods)
-
 /* --- limits ------------------------------------------------------------------------ */
 
 static int by_letters(const void *a, const void *b)
@@ -87,33 +85,8 @@ static void count_rule(const struct rn_linter *l, const struct rn_rule *rule, ui
     count_use(uses, rule->priority.attribute, user, at);
 }
 
-static void count_uses(const struct rn_linter *l, struct use *uses)
-{
-    uint32_t user = 1;
-
-    for (uint32_t i = 0; i < l->rule_count; i++)
-        count_rule(l, l->rules[i], user++, uses);
-    for (uint32_t i = 0; i < l->ruleset->list_count; i++, user++) {
-        const struct rn_list_entry *entry = &l->ruleset->lists[i];
-
-        for (uint32_t n = 0; n < entry->condition_count; n++) {
-            const struct rn_condition *c = &entry->conditions[n];
-
-            count_use(uses, c->attribute, user, rn_lint_place(l, entry->file, c->line, c->column));
-        }
-    }
-}
-
-static bool is_well_known(struct rn_slice name)
-{
-    for (size_t i = 0; i < WELL_KNOWN; i++)
-        if (rn_slice_is(name, well_known[i]))
-            return true;
-    return rn_slice_starts_with(name, RN_SLICE("header."));
-}
-
-/* One letter wrong, missing or too many, or two neighbours swapped. rn_suggest
- * goes further, too far for names that nobody has fixed. */
+/* Whether one letter is wrong, missing or too many, or two neighbours are swapped. rn_suggest
+ * allows more, which is too much for names that a user chooses. */
 static bool is_slip(struct rn_slice a, struct rn_slice b)
 {
     while (a.len != 0 && b.len != 0 && a.data[0] == b.data[0]) {
@@ -136,7 +109,18 @@ static void lint_attributes(const struct rn_linter *l)
     struct use uses[RN_ATTRIBUTES_MAX] = {{0}};
     size_t count = WELL_KNOWN;
 
-    count_uses(l, uses);
+    for (uint32_t i = 0; i < l->rule_count; i++)
+        count_rule(l, l->rules[i], i + 1, uses);
+    for (uint32_t i = 0; i < ruleset->list_count; i++) {
+        const struct rn_list_entry *entry = &ruleset->lists[i];
+
+        for (uint32_t n = 0; n < entry->condition_count; n++) {
+            const struct rn_condition *c = &entry->conditions[n];
+
+            count_use(uses, c->attribute, l->rule_count + i + 1,
+                      rn_lint_place(l, entry->file, c->line, c->column));
+        }
+    }
     memcpy(usual, well_known, sizeof well_known);
     for (uint32_t i = 0; i < ruleset->attribute_count; i++)
         if (uses[i].count > 1 || ruleset->attributes[i].source != RN_SOURCE_REQUEST)
@@ -145,7 +129,8 @@ static void lint_attributes(const struct rn_linter *l)
         const struct rn_attribute *attribute = &ruleset->attributes[i];
 
         if (uses[i].count != 1 || attribute->source != RN_SOURCE_REQUEST ||
-            is_well_known(attribute->name))
+            rn_slice_starts_with(attribute->name, RN_SLICE("header.")) ||
+            rn_slice_find(attribute->name, well_known, WELL_KNOWN) < WELL_KNOWN)
             continue;
         const char *meant = rn_suggest(attribute->name, usual, count);
         if (meant != NULL && is_slip(attribute->name, rn_slice_of(meant)))
@@ -163,7 +148,7 @@ static void lint_methods(const struct rn_linter *l, const struct rn_rule *rule,
     if (!rn_slice_is(l->ruleset->attributes[c->attribute].name, "method"))
         return;
     for (uint32_t i = 0; i < c->value_count; i++) {
-        const char *meant = rn_suggest(c->values[i], methods, METHODS);
+        const char *meant = rn_suggest(c->values[i], methods, RN_COUNT(methods));
 
         if (c->test == RN_TEST_EQUALS && meant != NULL && !rn_slice_is(c->values[i], meant))
             rn_report_warning(l->report, rn_lint_place(l, rule->file, c->line, c->column),

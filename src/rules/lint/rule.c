@@ -50,7 +50,7 @@ static bool must_be_absent(const struct rn_alternative *a, uint16_t attribute)
     return false;
 }
 
-/* --- what never applies ------------------------------------------------------------ */
+/* --- alternatives that never apply ------------------------------------------------- */
 
 /* Words for a warning: about the whole rule, or one of several alternatives. */
 static const char *whole_or_part(const struct rn_rule *rule)
@@ -58,9 +58,13 @@ static const char *whole_or_part(const struct rn_rule *rule)
     return rule->alternative_count > 1 ? "this alternative of " : "";
 }
 
-/* Whether another condition holds only for what this one does not hold for. */
-static bool is_excluded(const struct rn_alternative *a, const struct rn_condition *c)
+/* Whether no value can meet a condition and all others of the alternative. */
+static bool contradicts(const struct rn_alternative *a, const struct rn_condition *c)
 {
+    if (c->negated || (c->test == RN_TEST_EQUALS && c->value_count == 0))
+        return false; /* an empty list has its own warning */
+    if (must_be_absent(a, c->attribute))
+        return true;
     for (uint32_t i = 0; i < a->condition_count; i++) {
         struct rn_condition opposite = a->conditions[i];
 
@@ -68,22 +72,10 @@ static bool is_excluded(const struct rn_alternative *a, const struct rn_conditio
         if (rn_condition_implies(c, &opposite))
             return true;
     }
-    return false;
-}
-
-/* An empty list has been warned about already. */
-static bool contradicts(const struct rn_alternative *a, const struct rn_condition *c)
-{
-    if (c->negated || (c->test == RN_TEST_EQUALS && c->value_count == 0))
-        return false;
-    if (must_be_absent(a, c->attribute) || is_excluded(a, c))
-        return true;
-    if (c->test != RN_TEST_EQUALS)
-        return false;
     for (uint32_t i = 0; i < c->value_count; i++)
-        if (all_hold(a, c->attribute, c->values[i]))
+        if (c->test != RN_TEST_EQUALS || all_hold(a, c->attribute, c->values[i]))
             return false;
-    return true;
+    return c->test == RN_TEST_EQUALS;
 }
 
 static void lint_conditions(const struct rn_linter *l, const struct rn_rule *rule,
@@ -136,41 +128,33 @@ static void lint_alternatives(const struct rn_linter *l, const struct rn_rule *r
     }
 }
 
-/* Whether a path has a capital letter outside {ID} and %2F. */
-static bool has_capital(struct rn_slice text)
-{
-    bool named = false;
-
-    for (size_t i = 0; i < text.len; i++) {
-        named = text.data[i] == '{' || (named && text.data[i] != '}');
-        if (text.data[i] == '%')
-            i += 2;
-        else if (!named && text.data[i] >= 'A' && text.data[i] <= 'Z')
-            return true;
-    }
-    return false;
-}
-
-/* An author who writes capitals may have an application that ignores case. */
+/* Warns of a path with a capital letter outside {ID} and %2F: the application may ignore case. */
 static void lint_letters(const struct rn_linter *l, const struct rn_rule *rule,
                          const struct rn_alternative *a)
 {
     for (uint32_t i = 0; !l->ruleset->case_given && i < a->condition_count; i++) {
         const struct rn_condition *c = &a->conditions[i];
-        uint32_t v = 0;
 
         if (!rn_slice_is(l->ruleset->attributes[c->attribute].name, "path"))
             continue;
-        while (v < c->value_count && !has_capital(c->values[v]))
-            v++;
-        if (v == c->value_count)
-            continue;
-        rn_report_warning(l->report, place_of(l, rule, c),
-                          "%s has capitals: an application that ignores letter case serves other "
-                          "spellings of it, which %s does not count; add paths: {case: ignore}, or "
-                          "{case: match} if yours does not",
-                          rn_excerpt(c->values[v]).text, rn_excerpt(rule->name).text);
-        return;
+        for (uint32_t v = 0; v < c->value_count; v++) {
+            struct rn_slice text = c->values[v];
+            bool capital = false, named = false;
+
+            for (size_t at = 0; at < text.len && !capital; at++) {
+                named = text.data[at] == '{' || (named && text.data[at] != '}');
+                capital = !named && text.data[at] >= 'A' && text.data[at] <= 'Z';
+                at += text.data[at] == '%' ? 2 : 0;
+            }
+            if (!capital)
+                continue;
+            rn_report_warning(l->report, place_of(l, rule, c),
+                              "%s has capitals: an application that ignores letter case serves "
+                              "other spellings of it, which %s does not count; add paths: {case: "
+                              "ignore}, or {case: match} if yours does not",
+                              rn_excerpt(text).text, rn_excerpt(rule->name).text);
+            return;
+        }
     }
 }
 
@@ -198,7 +182,7 @@ static void lint_key(const struct rn_linter *l, const struct rn_rule *rule,
 
 /* --- tiers ------------------------------------------------------------------------- */
 
-/* Whether conditions on the tier's attribute leave only tiers that there are. */
+/* Whether conditions on the tier's attribute allow only values that have a tier. */
 static bool is_complete(const struct rn_rule *rule, const struct rn_alternative *a)
 {
     for (uint32_t i = 0; i < a->condition_count; i++) {
@@ -219,14 +203,6 @@ static bool is_complete(const struct rn_rule *rule, const struct rn_alternative 
     return false;
 }
 
-static bool is_reached(const struct rn_rule *rule, const struct rn_tier *tier)
-{
-    for (uint32_t a = 0; a < rule->alternative_count; a++)
-        if (all_hold(&rule->alternatives[a], rule->tier_attribute, tier->value))
-            return true;
-    return false;
-}
-
 static void lint_tiers(const struct rn_linter *l, const struct rn_rule *rule)
 {
     struct rn_place at = rn_lint_rule_place(l, rule);
@@ -238,13 +214,18 @@ static void lint_tiers(const struct rn_linter *l, const struct rn_rule *rule)
                               rn_excerpt(rule->name).text);
         return;
     }
-    for (uint32_t t = 0; t < rule->tier_count; t++)
-        if (rule->tiers[t].value.len != 0 && t != rule->default_tier &&
-            !is_reached(rule, &rule->tiers[t]))
+    for (uint32_t t = 0; t < rule->tier_count; t++) {
+        struct rn_slice value = rule->tiers[t].value;
+        bool reached = value.len == 0 || t == rule->default_tier;
+
+        for (uint32_t a = 0; a < rule->alternative_count && !reached; a++)
+            reached = all_hold(&rule->alternatives[a], rule->tier_attribute, value);
+        if (!reached)
             rn_report_warning(l->report, at,
                               "tier %s of %s is never reached: its conditions exclude it; remove "
                               "one of the two",
-                              rn_excerpt(rule->tiers[t].value).text, rn_excerpt(rule->name).text);
+                              rn_excerpt(value).text, rn_excerpt(rule->name).text);
+    }
     for (uint32_t a = 0; a < rule->alternative_count; a++)
         complete &= is_complete(rule, &rule->alternatives[a]);
     if (rule->default_tier == UINT32_MAX && !complete)
@@ -306,22 +287,10 @@ static void warn_of_levels(const struct rn_linter *l, const struct rn_rule *rule
     }
 }
 
-static void lint_amounts(const struct rn_linter *l, const struct rn_rule *rule)
-{
-    for (uint32_t t = 0; t < rule->tier_count; t++) {
-        for (uint32_t i = 0; i < rule->tiers[t].limit_count; i++) {
-            const struct rn_rule_limit *limit = rule->tiers[t].limits[i];
-
-            if (bound_of(limit) == 0)
-                continue;
-            warn_of_cost(l, rule, limit);
-            warn_of_levels(l, rule, limit);
-        }
-    }
-}
-
 void rn_lint_rule(const struct rn_linter *l, const struct rn_rule *rule)
 {
+    const struct rn_rule_limit *limit;
+
     for (uint32_t a = 0; a < rule->alternative_count; a++) {
         lint_conditions(l, rule, &rule->alternatives[a]);
         lint_letters(l, rule, &rule->alternatives[a]);
@@ -329,5 +298,11 @@ void rn_lint_rule(const struct rn_linter *l, const struct rn_rule *rule)
     }
     lint_alternatives(l, rule);
     lint_tiers(l, rule);
-    lint_amounts(l, rule);
+    RN_RULE_EACH_LIMIT(limit, rule)
+    {
+        if (bound_of(limit) == 0)
+            continue;
+        warn_of_cost(l, rule, limit);
+        warn_of_levels(l, rule, limit);
+    }
 }

@@ -65,46 +65,41 @@ static void print_networks(struct rn_printer *p, const struct rn_cidr_set *set)
     rn_print(p, "]");
 }
 
-/* `one_of: ["a", "b"]`, or `not: {one_of: ["a", "b"]}` */
-static void print_condition(struct rn_printer *p, const struct rn_condition *condition)
+/* `"path": {one_of: ["a", "b"], not: {prefix: ["c"]}}` for each attribute. */
+void rn_print_conditions(struct rn_printer *p, const struct rn_condition *conditions,
+                         uint32_t count)
 {
     static const char *const names[] = {
         [RN_TEST_EQUALS] = "one_of", [RN_TEST_PATTERN] = "pattern", [RN_TEST_PREFIX] = "prefix",
         [RN_TEST_CIDR] = "cidr",     [RN_TEST_ABOVE] = "above",     [RN_TEST_BELOW] = "below"};
 
-    if (condition->test == RN_TEST_PRESENT) {
-        rn_print(p, "present: %s", condition->negated ? "false" : "true");
-        return;
-    }
-    rn_print(p, "%s%s: ", condition->negated ? "not: {" : "", names[condition->test]);
-    if (condition->test == RN_TEST_ABOVE || condition->test == RN_TEST_BELOW) {
-        p->sink(p->context, condition->values[0].data, condition->values[0].len);
-    } else if (condition->test == RN_TEST_CIDR) {
-        print_networks(p, condition->networks);
-    } else {
-        rn_print(p, "[");
-        for (uint32_t i = 0; i < condition->value_count; i++) {
-            rn_print(p, "%s", i == 0 ? "" : ", ");
-            rn_print_quoted(p, condition->values[i]);
-        }
-        rn_print(p, "]");
-    }
-    rn_print(p, condition->negated ? "}" : "");
-}
-
-void rn_print_conditions(struct rn_printer *p, const struct rn_condition *conditions,
-                         uint32_t count)
-{
     rn_print(p, "{");
     for (uint32_t i = 0; i < count; i++) {
-        bool goes_on = i > 0 && conditions[i].attribute == conditions[i - 1].attribute;
+        const struct rn_condition *c = &conditions[i];
+        bool goes_on = i > 0 && c->attribute == conditions[i - 1].attribute;
 
         rn_print(p, i == 0 ? "" : goes_on ? ", " : "}, ");
         if (!goes_on) {
-            rn_print_attribute(p, conditions[i].attribute);
+            rn_print_attribute(p, c->attribute);
             rn_print(p, ": {");
         }
-        print_condition(p, &conditions[i]);
+        if (c->test == RN_TEST_PRESENT) {
+            rn_print(p, "present: %s", c->negated ? "false" : "true");
+            continue;
+        }
+        rn_print(p, "%s%s: ", c->negated ? "not: {" : "", names[c->test]);
+        if (c->test == RN_TEST_ABOVE || c->test == RN_TEST_BELOW) {
+            p->sink(p->context, c->values[0].data, c->values[0].len);
+        } else if (c->test == RN_TEST_CIDR) {
+            print_networks(p, c->networks);
+        } else {
+            for (uint32_t v = 0; v < c->value_count; v++) {
+                rn_print(p, v == 0 ? "[" : ", ");
+                rn_print_quoted(p, c->values[v]);
+            }
+            rn_print(p, c->value_count == 0 ? "[]" : "]");
+        }
+        rn_print(p, c->negated ? "}" : "");
     }
     rn_print(p, count == 0 ? "}" : "}}");
 }
@@ -143,23 +138,6 @@ static void print_attributes(struct rn_printer *p)
     }
 }
 
-static void print_paths(struct rn_printer *p)
-{
-    static const char *const parameters[] = {[RN_PARAMETERS_EITHER] = "either",
-                                             [RN_PARAMETERS_KEEP] = "keep",
-                                             [RN_PARAMETERS_IGNORE] = "ignore"};
-    const struct rn_path_settings *paths = &p->ruleset->paths;
-
-    if (!p->ruleset->case_given && !paths->ignore_extension &&
-        paths->parameters == RN_PARAMETERS_EITHER)
-        return;
-    rn_print(p, "paths: {");
-    if (p->ruleset->case_given)
-        rn_print(p, "case: %s, ", paths->ignore_case ? "ignore" : "match");
-    rn_print(p, "parameters: %s, extension: %s}\n", parameters[paths->parameters],
-             paths->ignore_extension ? "ignore" : "keep");
-}
-
 static void print_lists(struct rn_printer *p, bool deny)
 {
     bool open = false;
@@ -194,42 +172,42 @@ bool rn_print_omits_secrets(const struct rn_ruleset *ruleset)
     return ruleset->token_count > 0;
 }
 
-static void print_settings(struct rn_printer *p)
-{
-    bool open = false;
-
-    for (uint32_t i = 0; i < p->ruleset->setting_count; i++) {
-        const struct rn_setting *setting = &p->ruleset->settings[i];
-
-        if (is_secret(setting))
-            continue;
-        rn_print(p, open ? "  " : "server:\n  ");
-        open = true;
-        rn_print_quoted(p, setting->name);
-        rn_print(p, ": ");
-        rn_print_quoted(p, setting->value);
-        rn_print(p, "\n");
-    }
-}
-
 void rn_print_ruleset(const struct rn_ruleset *ruleset, rn_print_sink *sink, void *context)
 {
+    static const char *const parameters[] = {[RN_PARAMETERS_EITHER] = "either",
+                                             [RN_PARAMETERS_KEEP] = "keep",
+                                             [RN_PARAMETERS_IGNORE] = "ignore"};
+    const struct rn_path_settings *paths = &ruleset->paths;
     struct rn_printer p = {.ruleset = ruleset, .sink = sink, .context = context};
-    bool open = false;
+    const char *section = "server:\n";
 
-    rn_print(&p, "mode: %s\n", ruleset->shadow ? "shadow" : "enforce");
-    if (ruleset->apply_to_envoy)
-        rn_print(&p, "apply_to_envoy: true\n");
-    print_settings(&p);
-    print_paths(&p);
+    rn_print(&p, "mode: %s\n%s", ruleset->shadow ? "shadow" : "enforce",
+             ruleset->apply_to_envoy ? "apply_to_envoy: true\n" : "");
+    for (uint32_t i = 0; i < ruleset->setting_count; i++) {
+        if (is_secret(&ruleset->settings[i]))
+            continue;
+        rn_print(&p, "%s  ", section);
+        section = "";
+        rn_print_quoted(&p, ruleset->settings[i].name);
+        rn_print(&p, ": ");
+        rn_print_quoted(&p, ruleset->settings[i].value);
+        rn_print(&p, "\n");
+    }
+    if (ruleset->case_given || paths->ignore_extension || paths->parameters != RN_PARAMETERS_EITHER)
+        rn_print(&p, "paths: {%sparameters: %s, extension: %s}\n",
+                 !ruleset->case_given ? ""
+                 : paths->ignore_case ? "case: ignore, "
+                                      : "case: match, ",
+                 parameters[paths->parameters], paths->ignore_extension ? "ignore" : "keep");
     print_attributes(&p);
     print_lists(&p, false);
     print_lists(&p, true);
+    section = "limits:\n";
     for (uint32_t i = 0; i < ruleset->rule_count; i++) {
         if (ruleset->rules[i].envoy)
             continue;
-        rn_print(&p, open ? "" : "limits:\n");
-        open = true;
+        rn_print(&p, "%s", section);
+        section = "";
         rn_print_rule(&p, &ruleset->rules[i]);
     }
 }

@@ -17,22 +17,7 @@ static void print_duration(struct rn_printer *p, const char *key, int64_t ns)
     rn_print(p, "    %s: %s\n", key, text);
 }
 
-/* --- when and key ------------------------------------------------------------------ */
-
-static void print_when(struct rn_printer *p, const struct rn_rule *rule)
-{
-    bool several = rule->alternative_count > 1;
-
-    if (!several && rule->alternatives[0].condition_count == 0)
-        return;
-    rn_print(p, several ? "    when: [" : "    when: ");
-    for (uint32_t i = 0; i < rule->alternative_count; i++) {
-        rn_print(p, i == 0 ? "" : ", ");
-        rn_print_conditions(p, rule->alternatives[i].conditions,
-                            rule->alternatives[i].condition_count);
-    }
-    rn_print(p, several ? "]\n" : "\n");
-}
+/* --- key --------------------------------------------------------------------------- */
 
 static void print_key(struct rn_printer *p, const struct rn_rule *rule)
 {
@@ -94,22 +79,21 @@ static void print_tiers(struct rn_printer *p, const struct rn_rule *rule)
     rn_print(p, "}");
 }
 
-/* Settings that limit texts do not have; all limits of a rule share them. */
+/* Settings that are not part of a limit's text; all limits of a rule share them. */
 static void print_refinements(struct rn_printer *p, const struct rn_rule *rule)
 {
     const struct ration_limit *windows = NULL, *places = NULL;
+    const struct rn_rule_limit *limit;
 
-    for (uint32_t t = 0; t < rule->tier_count; t++) {
-        for (uint32_t i = 0; i < rule->tiers[t].limit_count; i++) {
-            const struct ration_limit *spec = &rule->tiers[t].limits[i]->spec;
+    RN_RULE_EACH_LIMIT(limit, rule)
+    {
+        const struct ration_limit *spec = &limit->spec;
 
-            if (spec->algorithm == RATION_CONCURRENCY)
-                places = spec;
-            else if (spec->algorithm != RATION_TOKEN_BUCKET &&
-                     spec->algorithm != RATION_LEAKY_BUCKET &&
-                     spec->calendar == RATION_CALENDAR_NONE)
-                windows = spec;
-        }
+        if (spec->algorithm == RATION_CONCURRENCY)
+            places = spec;
+        else if (spec->algorithm != RATION_TOKEN_BUCKET && spec->algorithm != RATION_LEAKY_BUCKET &&
+                 spec->calendar == RATION_CALENDAR_NONE)
+            windows = spec;
     }
     if (windows != NULL)
         rn_print(p, "    algorithm: %s\n", ration_algorithm_name(windows->algorithm));
@@ -122,21 +106,6 @@ static void print_refinements(struct rn_printer *p, const struct rn_rule *rule)
 }
 
 /* --- the rest ---------------------------------------------------------------------- */
-
-static void print_cost(struct rn_printer *p, const struct rn_cost *cost)
-{
-    if (cost->attribute == RN_NO_ATTRIBUTE) {
-        if (cost->fixed != 0)
-            rn_print(p, "    cost: %" PRIu64 "\n", cost->fixed);
-        return;
-    }
-    rn_print(p, "    cost: {attribute: ");
-    rn_print_attribute(p, cost->attribute);
-    rn_print(p, ", default: %" PRIu64, cost->fixed);
-    if (cost->max != 0)
-        rn_print(p, ", max: %" PRIu64, cost->max);
-    rn_print(p, "}\n");
-}
 
 static void print_priority(struct rn_printer *p, const struct rn_priority *priority)
 {
@@ -152,22 +121,6 @@ static void print_priority(struct rn_printer *p, const struct rn_priority *prior
     }
     rn_print(p, "}, default: ");
     rn_print_quoted(p, priority->levels[priority->default_level].name);
-    rn_print(p, "}\n");
-}
-
-static void print_throttle(struct rn_printer *p, const struct rn_throttle *throttle)
-{
-    char text[RN_DURATION_TEXT];
-
-    if (!throttle->on)
-        return;
-    if (throttle->from_units != 0)
-        rn_print(p, "    throttle: {from: %" PRIu64 " requests", throttle->from_units);
-    else
-        rn_print(p, "    throttle: {from: %u%%", throttle->from_percent);
-    rn_number_write_duration(throttle->max_ns, text, sizeof text);
-    if (throttle->max_ns != 0)
-        rn_print(p, ", max_delay: %s", text);
     rn_print(p, "}\n");
 }
 
@@ -189,28 +142,23 @@ static void print_response(struct rn_printer *p, const struct rn_response *respo
     rn_print(p, "}\n");
 }
 
-static bool is_quota(const struct rn_rule *rule)
-{
-    for (uint32_t t = 0; t < rule->tier_count; t++)
-        for (uint32_t i = 0; i < rule->tiers[t].limit_count; i++)
-            if (rule->tiers[t].limits[i]->spec.calendar != RATION_CALENDAR_NONE)
-                return true;
-    return false;
-}
-
 static void print_words(struct rn_printer *p, const struct rn_rule *rule)
 {
     static const char *const when_full[] = {"evict", "evict_last", "refuse"};
     static const char *const failures[] = {"local", "allow", "refuse"};
     static const char *const consistencies[] = {"strict", "leased", "async"};
+    const struct rn_rule_limit *limit;
+    bool is_quota = false;
 
+    RN_RULE_EACH_LIMIT(limit, rule)
+    is_quota |= limit->spec.calendar != RATION_CALENDAR_NONE;
     if (rule->shadow)
         rn_print(p, "    mode: shadow\n");
     if (rule->hold)
         rn_print(p, "    wait: hold\n");
     print_duration(p, "max_wait", rule->max_wait_ns);
     print_duration(p, "spread", rule->spread_ns);
-    if (rule->on_full != (is_quota(rule) ? RN_FULL_REFUSE : RN_FULL_EVICT))
+    if (rule->on_full != (is_quota ? RN_FULL_REFUSE : RN_FULL_EVICT))
         rn_print(p, "    on_full: %s\n", when_full[rule->on_full]);
     if (rule->on_store_failure != RN_FAIL_LOCAL)
         rn_print(p, "    on_store_failure: %s\n", failures[rule->on_store_failure]);
@@ -218,12 +166,55 @@ static void print_words(struct rn_printer *p, const struct rn_rule *rule)
         rn_print(p, "    consistency: %s\n", consistencies[rule->consistency]);
 }
 
+/* throttle, cost, charge_on */
+static void print_charges(struct rn_printer *p, const struct rn_rule *rule)
+{
+    const struct rn_throttle *throttle = &rule->throttle;
+    const struct rn_cost *cost = &rule->cost;
+    char text[RN_DURATION_TEXT], statuses[RN_STATUSES_TEXT];
+
+    if (throttle->on) {
+        if (throttle->from_units != 0)
+            rn_print(p, "    throttle: {from: %" PRIu64 " requests", throttle->from_units);
+        else
+            rn_print(p, "    throttle: {from: %u%%", throttle->from_percent);
+        rn_number_write_duration(throttle->max_ns, text, sizeof text);
+        if (throttle->max_ns != 0)
+            rn_print(p, ", max_delay: %s", text);
+        rn_print(p, "}\n");
+    }
+    if (cost->attribute != RN_NO_ATTRIBUTE) {
+        rn_print(p, "    cost: {attribute: ");
+        rn_print_attribute(p, cost->attribute);
+        rn_print(p, ", default: %" PRIu64, cost->fixed);
+        if (cost->max != 0)
+            rn_print(p, ", max: %" PRIu64, cost->max);
+        rn_print(p, "}\n");
+    } else if (cost->fixed != 0) {
+        rn_print(p, "    cost: %" PRIu64 "\n", cost->fixed);
+    }
+    if (rule->by_outcome) {
+        rn_statuses_write(&rule->charge_on, statuses);
+        rn_print(p, "    charge_on: status %s\n", statuses);
+    }
+}
+
 void rn_print_rule(struct rn_printer *p, const struct rn_rule *rule)
 {
+    bool several = rule->alternative_count > 1;
+
     rn_print(p, "  - name: ");
     rn_print_quoted(p, rule->name);
     rn_print(p, "\n");
-    print_when(p, rule);
+    if (several || rule->alternatives[0].condition_count != 0) {
+        rn_print(p, several ? "    when: [" : "    when: ");
+        for (uint32_t i = 0; i < rule->alternative_count; i++) {
+            rn_print(p, i == 0 ? "" : ", ");
+            rn_print_conditions(p, rule->alternatives[i].conditions,
+                                rule->alternatives[i].condition_count);
+        }
+        rn_print(p, several ? "]\n" : "\n");
+    }
     print_key(p, rule);
     rn_print(p, "    limit: ");
     if (rule->tier_attribute == RN_NO_ATTRIBUTE)
@@ -234,14 +225,7 @@ void rn_print_rule(struct rn_printer *p, const struct rn_rule *rule)
     print_refinements(p, rule);
     if (rule->soft_percent != 0)
         rn_print(p, "    soft: %u%%\n", rule->soft_percent);
-    print_throttle(p, &rule->throttle);
-    print_cost(p, &rule->cost);
-    if (rule->by_outcome) {
-        char statuses[RN_STATUSES_TEXT];
-
-        rn_statuses_write(&rule->charge_on, statuses);
-        rn_print(p, "    charge_on: status %s\n", statuses);
-    }
+    print_charges(p, rule);
     print_priority(p, &rule->priority);
     print_words(p, rule);
     print_response(p, &rule->response);

@@ -8,8 +8,6 @@
 
 #include "rules/envoy/parse_internal.h"
 
-#define COUNT(array) (sizeof(array) / sizeof *(array))
-
 /* In the order of the enums of parse_internal.h. */
 static const char *const file_keys[] = {"domain", "descriptors"};
 static const char *const descriptor_keys[] = {
@@ -27,10 +25,10 @@ static const struct {
     const char *const *keys;
     size_t count;
 } maps[] = {
-    [RN_ENVOY_FILE] = {"at the top of the file", file_keys, COUNT(file_keys)},
-    [RN_ENVOY_DESCRIPTOR] = {"into a descriptor", descriptor_keys, COUNT(descriptor_keys)},
-    [RN_ENVOY_RATE_LIMIT] = {"into rate_limit", limit_keys, COUNT(limit_keys)},
-    [RN_ENVOY_REPLACES] = {"into replaces", replaces_keys, COUNT(replaces_keys)},
+    [RN_ENVOY_FILE] = {"at the top of the file", file_keys, RN_COUNT(file_keys)},
+    [RN_ENVOY_DESCRIPTOR] = {"into a descriptor", descriptor_keys, RN_COUNT(descriptor_keys)},
+    [RN_ENVOY_RATE_LIMIT] = {"into rate_limit", limit_keys, RN_COUNT(limit_keys)},
+    [RN_ENVOY_REPLACES] = {"into replaces", replaces_keys, RN_COUNT(replaces_keys)},
 };
 
 static size_t find_key(enum rn_envoy_map kind, struct rn_slice key)
@@ -43,20 +41,19 @@ static size_t find_key(enum rn_envoy_map kind, struct rn_slice key)
     return i;
 }
 
-/* Keys of another place are no error for envoyproxy/ratelimit, which ignores
- * them; files that live with that must load. Our own need no such mercy. */
-static void say_misplaced(struct rn_envoy_reader *r, const struct rn_node *value,
-                          enum rn_envoy_map kind)
+/* Reports a key that the map does not have. envoyproxy/ratelimit ignores keys in the wrong place,
+ * so files with its own keys there must load: they get a warning. */
+static void report_key(struct rn_envoy_reader *r, const struct rn_node *value,
+                       enum rn_envoy_map kind)
 {
     struct rn_slice key = value->key->text;
 
     for (enum rn_envoy_map other = RN_ENVOY_FILE; other < RN_ENVOY_REPLACES; other++) {
         size_t i = find_key(other, key);
+        bool ours = other == RN_ENVOY_RATE_LIMIT && i >= RN_LIMIT_TEXT;
 
         if (i == maps[other].count)
             continue;
-        bool ours = other == RN_ENVOY_RATE_LIMIT && i >= RN_LIMIT_TEXT;
-
         (ours ? rn_report_error : rn_report_warning)(r->report, value->key->at,
                                                      "%s has no effect here; it belongs %s",
                                                      rn_excerpt(key).text, maps[other].home);
@@ -76,21 +73,6 @@ bool rn_envoy_expect(struct rn_envoy_reader *r, const struct rn_node *node, enum
     return false;
 }
 
-/* Spelled otherwise than it should be, or twice in two spellings. */
-static void say_spelling(struct rn_envoy_reader *r, const struct rn_node *value,
-                         const struct rn_node *seen, const char *name)
-{
-    struct rn_slice key = value->key->text;
-
-    if (seen && !rn_slice_equal(seen->key->text, key))
-        rn_report_error(r->report, value->key->at,
-                        "%s is the same key as %s on line %u; keep one of them",
-                        rn_excerpt(key).text, rn_excerpt(seen->key->text).text, seen->key->at.line);
-    else if (!rn_slice_is(key, name))
-        rn_report_warning(r->report, value->key->at, "%s is read as \"%s\"; write it in lower case",
-                          rn_excerpt(key).text, name);
-}
-
 void rn_envoy_read_fields(struct rn_envoy_reader *r, const struct rn_node *map,
                           enum rn_envoy_map kind, const struct rn_node *fields[RN_ENVOY_FIELDS_MAX])
 {
@@ -98,13 +80,21 @@ void rn_envoy_read_fields(struct rn_envoy_reader *r, const struct rn_node *map,
 
     memset(fields, 0, sizeof *fields * RN_ENVOY_FIELDS_MAX);
     RN_NODE_EACH(value, map) {
-        size_t i = find_key(kind, value->key->text);
+        struct rn_slice key = value->key->text;
+        size_t i = find_key(kind, key);
 
         if (i == maps[kind].count) {
-            say_misplaced(r, value, kind);
+            report_key(r, value, kind);
             continue;
         }
-        say_spelling(r, value, seen[i], maps[kind].keys[i]);
+        if (seen[i] && !rn_slice_equal(seen[i]->key->text, key)) /* in two spellings */
+            rn_report_error(
+                r->report, value->key->at, "%s is the same key as %s on line %u; keep one of them",
+                rn_excerpt(key).text, rn_excerpt(seen[i]->key->text).text, seen[i]->key->at.line);
+        else if (!rn_slice_is(key, maps[kind].keys[i]))
+            rn_report_warning(r->report, value->key->at,
+                              "%s is read as \"%s\"; write it in lower case", rn_excerpt(key).text,
+                              maps[kind].keys[i]);
         seen[i] = value;
         if (!rn_node_is_null(value))
             fields[i] = value;
@@ -119,7 +109,7 @@ bool rn_envoy_read_flag(struct rn_envoy_reader *r, const struct rn_node *node)
 
     if (!node)
         return false;
-    for (size_t i = 0; i < COUNT(words); i++) {
+    for (size_t i = 0; i < RN_COUNT(words); i++) {
         if (node->kind == RN_NODE_SCALAR && !node->quoted && strlen(words[i]) == node->text.len &&
             strcasecmp(words[i], node->text.data) == 0)
             return i % 2 == 1;
@@ -141,22 +131,6 @@ static uint32_t count_leaves(const struct rn_node *node)
     return count;
 }
 
-/* `name`, or `prefix.name`; data NULL when memory ran out. */
-static struct rn_slice join(struct rn_envoy_reader *r, struct rn_slice prefix, struct rn_slice name)
-{
-    size_t before = prefix.len ? prefix.len + 1 : 0;
-    char *text = rn_builder_alloc(r->builder, before + name.len + 1, 1);
-
-    if (!text)
-        return (struct rn_slice){NULL, 0};
-    if (before) {
-        memcpy(text, prefix.data, prefix.len);
-        text[prefix.len] = '.';
-    }
-    memcpy(text + before, name.data, name.len);
-    return (struct rn_slice){text, before + name.len};
-}
-
 static void add_leaves(struct rn_envoy_reader *r, const struct rn_node *node,
                        struct rn_slice prefix, struct rn_envoy_metadata **next)
 {
@@ -170,17 +144,19 @@ static void add_leaves(struct rn_envoy_reader *r, const struct rn_node *node,
         return;
     }
     RN_NODE_EACH(child, node) {
-        char number[16];
-        struct rn_slice name = {number, 0};
+        size_t name_len = node->kind == RN_NODE_MAP ? child->key->text.len : 10;
+        size_t room = prefix.len + 1 + name_len + 1;
+        char *name = rn_builder_alloc(r->builder, room, 1);
+        int len;
 
-        if (node->kind == RN_NODE_MAP)
-            name = child->key->text;
-        else
-            name.len = (size_t)snprintf(number, sizeof number, "%u", position++);
-        name = join(r, prefix, name);
-        if (!name.data)
+        if (!name)
             return;
-        add_leaves(r, child, name, next);
+        len = snprintf(name, room, "%.*s%s", (int)prefix.len, prefix.data, prefix.len ? "." : "");
+        if (node->kind == RN_NODE_MAP)
+            memcpy(name + len, child->key->text.data, name_len);
+        else
+            name_len = (size_t)snprintf(name + len, room - (size_t)len, "%u", position++);
+        add_leaves(r, child, (struct rn_slice){name, (size_t)len + name_len}, next);
     }
 }
 

@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finding what applies to a descriptor: one step down the tree per entry, at
- * most two hash lookups and the wildcards of that key each. parse.c builds the
- * tree.
+ * Finds the limit of a descriptor: one step down the tree per entry, with at most two hash lookups
+ * and the wildcards of that key. parse.c builds the tree.
  */
 #include "base/siphash.h"
 #include "rules/envoy/tree_internal.h"
 #include "rules/match/pattern.h"
 
-/* No secret: what is in a table is the operator's own text, and a request only
- * reads it. */
+/* No secret is needed: only the operator's files fill the tables. */
 static const struct rn_hash_key no_secret = {0x726174696f6e2e65, 0x6e766f792e747265};
 
 static uint64_t hash_key(struct rn_slice key)
@@ -27,8 +25,8 @@ static uint64_t hash_value(struct rn_slice key, struct rn_slice value)
     return rn_siphash_done(&s);
 }
 
-/* The slot of a chain (value NULL) or of a value, or the free one where it
- * would go. There always is one: see rn_envoy_level_slots. */
+/* The slot of a chain (value NULL) or of a value, or the free slot for it. There always is one: see
+ * rn_envoy_level_slots. */
 static struct rn_envoy_slot *find_slot(const struct rn_envoy_level *level, uint64_t hash,
                                        struct rn_slice key, const struct rn_slice *value)
 {
@@ -54,21 +52,6 @@ uint32_t rn_envoy_level_slots(uint32_t count)
     return slots;
 }
 
-/* Wildcards go behind the wildcards there are, the bare key behind all. */
-static void add_to_chain(struct rn_envoy_level *level, struct rn_envoy_node *node)
-{
-    uint64_t hash = hash_key(node->key);
-    struct rn_envoy_slot *slot = find_slot(level, hash, node->key, NULL);
-    struct rn_envoy_node **end = &slot->node;
-
-    slot->hash = hash;
-    slot->chain = true;
-    while (*end && (!node->wildcard || (*end)->wildcard))
-        end = &(*end)->next;
-    node->next = *end;
-    *end = node;
-}
-
 struct rn_envoy_node *rn_envoy_level_add(struct rn_envoy_level *level, struct rn_envoy_node *node)
 {
     uint64_t hash = hash_value(node->key, node->value);
@@ -77,8 +60,19 @@ struct rn_envoy_node *rn_envoy_level_add(struct rn_envoy_level *level, struct rn
     if (slot->node)
         return slot->node;
     *slot = (struct rn_envoy_slot){.hash = hash, .node = node};
-    if (node->wildcard || node->value.len == 0)
-        add_to_chain(level, node);
+    if (!node->wildcard && node->value.len != 0)
+        return NULL;
+    /* Insert it into the chain of the key: after all wildcards, and the bare key last. */
+    hash = hash_key(node->key);
+    slot = find_slot(level, hash, node->key, NULL);
+    struct rn_envoy_node **end = &slot->node;
+
+    slot->hash = hash;
+    slot->chain = true;
+    while (*end && (!node->wildcard || (*end)->wildcard))
+        end = &(*end)->next;
+    node->next = *end;
+    *end = node;
     return NULL;
 }
 

@@ -19,8 +19,8 @@ static struct rn_envoy_level *read_level(struct rn_envoy_reader *r, const struct
 
 /* --- rules -------------------------------------------------------------------------- */
 
-/* domain.key_value.key2_value2. Where underscores make two paths look alike the
- * later one gets a number; their counters differ by their keys in any case. */
+/* domain.key_value.key2_value2. If underscores make two names equal, the second gets a number;
+ * their counters differ in any case. */
 static struct rn_slice name_of_path(struct rn_envoy_reader *r)
 {
     size_t room = 3 * r->domain.len + 16;
@@ -47,25 +47,8 @@ static struct rn_slice name_of_path(struct rn_envoy_reader *r)
     return (struct rn_slice){name, len};
 }
 
-/* A level as metrics have it; `told`: a value of the request follows. */
-static struct rn_slice name_of_level(struct rn_envoy_reader *r, const struct rn_envoy_node *node,
-                                     bool told)
-{
-    char *name =
-        rn_builder_alloc(r->builder, RN_PRINTABLE_MAX * (node->key.len + node->value.len) + 1, 1);
-
-    if (!name)
-        return (struct rn_slice){NULL, 0};
-    size_t len = rn_printable_write(name, node->key);
-
-    if (told || node->value.len != 0)
-        name[len++] = '_';
-    if (!told)
-        len += rn_printable_write(name + len, node->value);
-    return (struct rn_slice){name, len};
-}
-
-/* NULL: metrics of the limit tell no values apart, or memory ran out. */
+/* The names that metrics use for the values of a limit. NULL: its metrics do not distinguish
+ * values, or memory ran out. */
 static const struct rn_rule_values *find_values(struct rn_envoy_reader *r,
                                                 const struct rn_envoy_limit *limit)
 {
@@ -73,48 +56,44 @@ static const struct rn_rule_values *find_values(struct rn_envoy_reader *r,
         return NULL;
     struct rn_rule_values *values = rn_builder_alloc(r->builder, 1, sizeof *values);
     struct rn_slice *names = rn_builder_alloc(r->builder, r->depth + 1, sizeof *names);
-    char *domain = rn_builder_alloc(r->builder, RN_PRINTABLE_MAX * r->domain.len + 1, 1);
+    char *text = rn_builder_alloc(r->builder, RN_PRINTABLE_MAX * r->domain.len + 1, 1);
 
-    if (!values || !names || !domain)
+    if (!values || !names || !text)
         return NULL;
-    names[0] = (struct rn_slice){domain, rn_printable_write(domain, r->domain)};
-    for (uint32_t i = 0; i < r->depth; i++)
-        names[i + 1] = name_of_level(r, r->path[i], limit->metric_values >> i & 1);
+    names[0] = (struct rn_slice){text, rn_printable_write(text, r->domain)};
+    for (uint32_t i = 0; i < r->depth; i++) {
+        const struct rn_envoy_node *node = r->path[i];
+        bool from_request = limit->metric_values >> i & 1; /* the request's value follows */
+        size_t len;
+
+        text = rn_builder_alloc(r->builder,
+                                RN_PRINTABLE_MAX * (node->key.len + node->value.len) + 1, 1);
+        if (!text)
+            return NULL;
+        len = rn_printable_write(text, node->key);
+        if (from_request || node->value.len != 0)
+            text[len++] = '_';
+        if (!from_request)
+            len += rn_printable_write(text + len, node->value);
+        names[i + 1] = (struct rn_slice){text, len};
+    }
     *values = (struct rn_rule_values){names, r->depth, limit->metric_values};
     return values;
-}
-
-/* Whether some descriptor on the path is no node of the tree, for a mistake that
- * has been reported. */
-static bool is_lost(const struct rn_envoy_reader *r)
-{
-    for (uint32_t i = 0; i < r->depth; i++) {
-        if (r->path[i]->key.len == 0)
-            return true;
-    }
-    return false;
-}
-
-/* The node most likely at fault if a limit cannot be enforced. */
-static const struct rn_node *blame(const struct rn_node *map)
-{
-    static const char *const suspects[] = {"algorithm", "burst", "sub_windows", "limit",
-                                           "requests_per_unit"};
-    const struct rn_node *found = NULL;
-
-    for (size_t i = 0; !found && i < sizeof suspects / sizeof *suspects; i++)
-        found = rn_node_find(map, suspects[i]);
-    return found ? found : map;
 }
 
 static void add_rule(struct rn_envoy_reader *r, const struct rn_node *map,
                      struct rn_envoy_limit *limit, const struct ration_limit *spec)
 {
+    /* The keys that most likely cause a fault, most likely first. */
+    static const char *const suspects[] = {"algorithm", "burst", "sub_windows", "limit",
+                                           "requests_per_unit"};
     const struct rn_envoy_node *node = r->path[r->depth - 1];
+    const struct rn_node *suspect = NULL;
     const char *fault = NULL;
 
-    if (is_lost(r))
-        return;
+    for (uint32_t i = 0; i < r->depth; i++)
+        if (r->path[i]->key.len == 0)
+            return; /* a descriptor on the path had an error */
     struct rn_slice name = name_of_path(r);
 
     if (!name.data)
@@ -129,8 +108,10 @@ static void add_rule(struct rn_envoy_reader *r, const struct rn_node *map,
     rule->values = find_values(r, limit);
     if (!limit->unlimited) {
         compiled = rn_builder_limit(r->builder, rule, spec, &fault);
+        for (size_t i = 0; fault && !suspect && i < RN_COUNT(suspects); i++)
+            suspect = rn_node_find(map, suspects[i]);
         if (fault)
-            rn_report_error(r->report, blame(map)->at, "%s", fault);
+            rn_report_error(r->report, (suspect ? suspect : map)->at, "%s", fault);
         if (!compiled)
             return;
     }
@@ -149,7 +130,7 @@ static bool read_text(struct rn_envoy_reader *r, const struct rn_node *node, str
     return text->data != NULL;
 }
 
-/* Key and value, and its place in the level; NULL: there is no such node. */
+/* Reads key and value, and adds the node to the level. NULL after reporting, or out of memory. */
 static struct rn_envoy_node *read_node(struct rn_envoy_reader *r, const struct rn_node *map,
                                        const struct rn_node *const *fields,
                                        struct rn_envoy_level *level)
@@ -215,7 +196,7 @@ static void read_limit(struct rn_envoy_reader *r, const struct rn_node *const *f
         add_rule(r, map, limit, &spec);
 }
 
-/* Settings that only mean something beside a rate_limit. */
+/* Warns of settings that have no effect without a rate_limit. */
 static void warn_of_idle(struct rn_envoy_reader *r, const struct rn_node *map,
                          const struct rn_node *const *fields)
 {
@@ -227,14 +208,11 @@ static void warn_of_idle(struct rn_envoy_reader *r, const struct rn_node *map,
         rn_report_warning(r->report, empty->key->at,
                           "rate_limit is empty, so nothing is limited here; write unit and "
                           "requests_per_unit, indented below it");
-    for (size_t i = 0; i < sizeof idle / sizeof *idle; i++) {
-        const struct rn_node *node = fields[idle[i]];
-
-        if (node)
-            rn_report_warning(r->report, node->key->at,
+    for (size_t i = 0; i < RN_COUNT(idle); i++)
+        if (fields[idle[i]])
+            rn_report_warning(r->report, fields[idle[i]]->key->at,
                               "%s has no effect without a rate_limit beside it",
-                              rn_excerpt(node->key->text).text);
-    }
+                              rn_excerpt(fields[idle[i]]->key->text).text);
 }
 
 static void read_descriptor(struct rn_envoy_reader *r, const struct rn_node *map,
@@ -271,7 +249,8 @@ static void read_descriptor(struct rn_envoy_reader *r, const struct rn_node *map
 
 /* --- levels ------------------------------------------------------------------------- */
 
-/* `before` takes everything that `node` could: a * matches what a * stands for. */
+/* Whether `before` matches everything that `node` does. A * in the pattern of `before` also matches
+ * a * in that of `node`. */
 static bool hides(const struct rn_envoy_node *before, const struct rn_envoy_node *node)
 {
     return rn_pattern_match(before->value, node->wildcard ? node->value : RN_SLICE("*"));
@@ -327,8 +306,8 @@ static uint32_t add_level(struct rn_envoy_level *level, const struct rn_envoy_le
     return count;
 }
 
-/* NULL: no list, an empty one, too deep, or out of memory. `before`: what the level has
- * already. */
+/* NULL: not a list, an empty one, too deep, or out of memory. `before`: the level as an earlier
+ * file of the domain left it. */
 static struct rn_envoy_level *read_level(struct rn_envoy_reader *r, const struct rn_node *list,
                                          const struct rn_envoy_level *before)
 {
@@ -364,23 +343,12 @@ static struct rn_envoy_level *read_level(struct rn_envoy_reader *r, const struct
 
 /* --- the file ----------------------------------------------------------------------- */
 
-/* The same domain in an earlier file or document; NULL: none. */
-static struct rn_envoy_domain *find_domain(const struct rn_envoy_reader *r)
-{
-    struct rn_builder *b = r->builder;
-    uint32_t i = rn_envoy_domain_place(b->domains, b->domain_count, r->domain);
-    bool found = i < b->domain_count && rn_slice_equal(b->domains[i].name, r->domain);
-
-    return found ? &b->domains[i] : NULL;
-}
-
 /* Keeps the array sorted; it doubles whenever its length is a power of two. */
-static void add_domain(struct rn_envoy_reader *r, struct rn_envoy_level *top)
+static void add_domain(struct rn_envoy_reader *r, uint32_t at, struct rn_envoy_level *top)
 {
     struct rn_builder *b = r->builder;
     struct rn_envoy_domain *all = b->domains;
     uint32_t count = b->domain_count;
-    uint32_t at = rn_envoy_domain_place(all, count, r->domain);
 
     if ((count & (count - 1)) == 0) {
         all = rn_builder_alloc(b, count ? 2 * (size_t)count : 1, sizeof *all);
@@ -413,14 +381,17 @@ bool rn_envoy_parse(struct rn_builder *builder, const struct rn_document *docume
         rn_report_error(r.report, name ? name->at : document->root->at,
                         "file without a domain; write domain: and the name that Envoy sends");
     known = known && read_text(&r, name, &r.domain);
-    struct rn_envoy_domain *before = known ? find_domain(&r) : NULL;
+    struct rn_envoy_domain *before = NULL; /* the domain in an earlier file or document */
+    uint32_t at = rn_envoy_domain_place(builder->domains, builder->domain_count, r.domain);
 
+    if (known && at < builder->domain_count && rn_slice_equal(builder->domains[at].name, r.domain))
+        before = &builder->domains[at];
     if (fields[RN_FILE_DESCRIPTORS])
         top = read_level(&r, fields[RN_FILE_DESCRIPTORS], before ? before->top : NULL);
     rn_envoy_check_replaces(&r);
     if (before && top)
         before->top = top;
     else if (known && !before)
-        add_domain(&r, top);
+        add_domain(&r, at, top);
     return builder->report->count[RN_ERROR] == errors && !builder->failed;
 }

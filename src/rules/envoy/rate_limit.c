@@ -14,7 +14,7 @@
 #define SECOND_NS INT64_C(1000000000)
 #define DAY_NS (86400 * SECOND_NS)
 
-/* Their month and year are lengths, not calendars. */
+/* As in envoyproxy/ratelimit, a month and a year are lengths of time. */
 static const char *const unit_names[] = {"second", "minute", "hour", "day",
                                          "week",   "month",  "year"};
 static const struct {
@@ -35,7 +35,7 @@ struct rn_envoy_named {
     struct rn_envoy_named *next;
 };
 
-/* --- how much per what -------------------------------------------------------------- */
+/* --- unit and amount ---------------------------------------------------------------- */
 
 static bool read_unit(struct rn_envoy_reader *r, const struct rn_node *node,
                       struct rn_envoy_limit *limit, struct ration_limit *spec)
@@ -113,60 +113,39 @@ static bool read_text(struct rn_envoy_reader *r, const struct rn_node *node,
     return true;
 }
 
-/* --- our own settings --------------------------------------------------------------- */
-
-static bool read_algorithm(struct rn_envoy_reader *r, const struct rn_node *node,
-                           enum ration_algorithm *algorithm)
-{
-    const char *names[RN_ALGORITHMS_MAX];
-    enum ration_algorithm found;
-    struct rn_slice text;
-
-    if (!rn_node_as_text(node, r->report, &text))
-        return false;
-    if (ration_algorithm_parse(text.data, text.len, &found) == 0 &&
-        rn_algorithm_find(found)->is_rate) {
-        *algorithm = found;
-        return true;
-    }
-    rn_report_unknown_word(r->report, node, "algorithm", names, rn_algorithm_rates(names));
-    return false;
-}
-
-static bool read_burst(struct rn_envoy_reader *r, const struct rn_node *node, uint64_t *burst)
-{
-    if (*burst != 0) {
-        rn_report_error(r->report, node->key->at,
-                        "burst is in the text of limit already; keep one");
-        return false;
-    }
-    if (!rn_node_as_uint(node, r->report, burst))
-        return false;
-    if (*burst != 0)
-        return true;
-    rn_report_error(r->report, node->at,
-                    "a burst of 0 admits nothing; write how many may come at once");
-    return false;
-}
+/* --- settings that envoyproxy/ratelimit does not have -------------------------------- */
 
 /* Keeps the algorithm that the text implies; a plain rate is a fixed window. */
 static bool read_extras(struct rn_envoy_reader *r, const struct rn_node *const *fields,
                         struct ration_limit *spec)
 {
-    bool implied = spec->burst != 0 || spec->queue != 0 || spec->step_ns != 0;
+    const struct rn_node *algorithm = fields[RN_LIMIT_ALGORITHM], *burst = fields[RN_LIMIT_BURST];
+    const char *names[RN_ALGORITHMS_MAX];
+    uint32_t errors = r->report->count[RN_ERROR];
+    enum ration_algorithm found;
+    struct rn_slice text;
     uint64_t subs = 0;
-    bool ok = true;
 
-    if (!implied)
-        spec->algorithm = fields[RN_LIMIT_BURST] ? RATION_TOKEN_BUCKET : RATION_FIXED_WINDOW;
-    if (fields[RN_LIMIT_ALGORITHM])
-        ok = read_algorithm(r, fields[RN_LIMIT_ALGORITHM], &spec->algorithm);
-    if (fields[RN_LIMIT_BURST])
-        ok = read_burst(r, fields[RN_LIMIT_BURST], &spec->burst) && ok;
+    if (spec->burst == 0 && spec->queue == 0 && spec->step_ns == 0)
+        spec->algorithm = burst ? RATION_TOKEN_BUCKET : RATION_FIXED_WINDOW;
+    if (algorithm && rn_node_as_text(algorithm, r->report, &text)) {
+        if (ration_algorithm_parse(text.data, text.len, &found) == 0 &&
+            rn_algorithm_find(found)->is_rate)
+            spec->algorithm = found;
+        else
+            rn_report_unknown_word(r->report, algorithm, "algorithm", names,
+                                   rn_algorithm_rates(names));
+    }
+    if (burst && spec->burst != 0)
+        rn_report_error(r->report, burst->key->at,
+                        "burst is in the text of limit already; keep one");
+    else if (burst && rn_node_as_uint(burst, r->report, &spec->burst) && spec->burst == 0)
+        rn_report_error(r->report, burst->at,
+                        "a burst of 0 admits nothing; write how many may come at once");
     if (fields[RN_LIMIT_SUB_WINDOWS])
-        ok = rn_node_as_uint(fields[RN_LIMIT_SUB_WINDOWS], r->report, &subs) && ok;
+        (void)rn_node_as_uint(fields[RN_LIMIT_SUB_WINDOWS], r->report, &subs);
     spec->sub_windows = subs < UINT32_MAX ? (uint32_t)subs : UINT32_MAX;
-    return ok;
+    return r->report->count[RN_ERROR] == errors;
 }
 
 /* --- name and replaces -------------------------------------------------------------- */
@@ -259,9 +238,9 @@ void rn_envoy_check_replaces(struct rn_envoy_reader *r)
 
 /* --- the block ---------------------------------------------------------------------- */
 
-/* Reports keys that give the amount a second time. */
-static bool say_contradictions(struct rn_envoy_reader *r, const struct rn_node *const *fields,
-                               bool unlimited)
+/* Whether two keys give the amount; if so, reports it. */
+static bool is_given_twice(struct rn_envoy_reader *r, const struct rn_node *const *fields,
+                           bool unlimited)
 {
     const struct rn_node *unit = fields[RN_LIMIT_UNIT], *text = fields[RN_LIMIT_TEXT];
     const struct rn_node *requests = fields[RN_LIMIT_REQUESTS];
@@ -280,24 +259,11 @@ static bool say_contradictions(struct rn_envoy_reader *r, const struct rn_node *
     return true;
 }
 
-static void warn_of_idle(struct rn_envoy_reader *r, const struct rn_node *const *fields)
-{
-    static const int idle[] = {RN_LIMIT_REQUESTS, RN_LIMIT_ALGORITHM, RN_LIMIT_BURST,
-                               RN_LIMIT_SUB_WINDOWS};
-
-    for (size_t i = 0; i < sizeof idle / sizeof *idle; i++) {
-        const struct rn_node *node = fields[idle[i]];
-
-        if (node)
-            rn_report_warning(r->report, node->key->at,
-                              "%s has no effect on what is unlimited; leave it out",
-                              rn_excerpt(node->key->text).text);
-    }
-}
-
 bool rn_envoy_read_limit(struct rn_envoy_reader *r, const struct rn_node *map,
                          struct rn_envoy_limit *limit, struct ration_limit *spec)
 {
+    static const int idle[] = {RN_LIMIT_REQUESTS, RN_LIMIT_ALGORITHM, RN_LIMIT_BURST,
+                               RN_LIMIT_SUB_WINDOWS};
     const struct rn_node *fields[RN_ENVOY_FIELDS_MAX];
     bool ok;
 
@@ -308,7 +274,7 @@ bool rn_envoy_read_limit(struct rn_envoy_reader *r, const struct rn_node *map,
     read_names(r, fields, limit);
     limit->unlimited = rn_envoy_read_flag(r, fields[RN_LIMIT_UNLIMITED]);
     *spec = (struct ration_limit){.algorithm = RATION_UNLIMITED};
-    if (say_contradictions(r, fields, limit->unlimited))
+    if (is_given_twice(r, fields, limit->unlimited))
         return false;
     if (limit->unlimited)
         ok = true;
@@ -319,6 +285,10 @@ bool rn_envoy_read_limit(struct rn_envoy_reader *r, const struct rn_node *map,
     limit->unlimited = ok && spec->algorithm == RATION_UNLIMITED;
     if (!limit->unlimited)
         return read_extras(r, fields, spec) && ok;
-    warn_of_idle(r, fields);
+    for (size_t i = 0; i < RN_COUNT(idle); i++)
+        if (fields[idle[i]])
+            rn_report_warning(r->report, fields[idle[i]]->key->at,
+                              "%s has no effect on what is unlimited; leave it out",
+                              rn_excerpt(fields[idle[i]]->key->text).text);
     return true;
 }

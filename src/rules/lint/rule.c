@@ -72,10 +72,12 @@ static bool contradicts(const struct rn_alternative *a, const struct rn_conditio
         if (rn_condition_implies(c, &opposite))
             return true;
     }
+    if (c->test != RN_TEST_EQUALS)
+        return false;
     for (uint32_t i = 0; i < c->value_count; i++)
-        if (c->test != RN_TEST_EQUALS || all_hold(a, c->attribute, c->values[i]))
+        if (all_hold(a, c->attribute, c->values[i]))
             return false;
-    return c->test == RN_TEST_EQUALS;
+    return true;
 }
 
 static void lint_conditions(const struct rn_linter *l, const struct rn_rule *rule,

@@ -11,6 +11,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#define RN_COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
 struct rn_slice {
     const char *data;
     size_t len;

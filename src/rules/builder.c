@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The growing lists behind a ruleset, the names already taken, and the last
- * step that turns them into arrays. Limits are compiled in builder_limit.c.
+ * Collects the parts of a ruleset in growing lists, knows the names in use, and turns the lists
+ * into arrays at the end. builder_limit.c compiles limits.
  */
 #include "rules/builder.h"
 
@@ -41,21 +41,16 @@ void *rn_builder_push(struct rn_builder *builder, struct rn_builder_list *list, 
 
 /* --- names ------------------------------------------------------------------------- */
 
-/* FNV-1a: the names are the operator's own. */
-static uint64_t hash_name(struct rn_slice name)
+/* The slot of a name, or the free slot for it; at most half are used. The hash is FNV-1a, which is
+ * safe here: the names are the operator's own. */
+static struct rn_builder_name *find_slot(struct rn_builder_name *slots, uint32_t room,
+                                         struct rn_slice name)
 {
     uint64_t h = UINT64_C(0xcbf29ce484222325);
 
     for (size_t i = 0; i < name.len; i++)
         h = (h ^ (unsigned char)name.data[i]) * UINT64_C(0x100000001b3);
-    return h ^ h >> 32;
-}
-
-/* The slot of a name, or the free one where it would go; at most half are used. */
-static struct rn_builder_name *find_slot(struct rn_builder_name *slots, uint32_t room,
-                                         struct rn_slice name)
-{
-    for (uint64_t i = hash_name(name);; i++) {
+    for (uint64_t i = h ^ h >> 32;; i++) {
         struct rn_builder_name *slot = &slots[i & (room - 1)];
 
         if (slot->name.data == NULL || rn_slice_equal(slot->name, name))
@@ -143,7 +138,7 @@ struct rn_slice rn_builder_dup(struct rn_builder *builder, struct rn_slice text)
     return copy;
 }
 
-/* --- what readers hand over -------------------------------------------------------- */
+/* --- parts of a ruleset ------------------------------------------------------------ */
 
 uint16_t rn_builder_attribute(struct rn_builder *builder, struct rn_slice name)
 {
@@ -273,25 +268,25 @@ static void *settle(struct rn_builder *builder, const struct rn_builder_list *li
     return items;
 }
 
-/* Moves the rules into one array and updates the pointers to them. */
-/* Envoy tells neither when a request ends nor with which status. */
+/* Whether a rule can apply to Envoy, which tells neither when a request ends nor its status. */
 static bool fits_envoy(const struct rn_rule *rule)
 {
-    for (uint32_t i = 0; i < rule->tier_count; i++)
-        for (uint32_t j = 0; j < rule->tiers[i].limit_count; j++)
-            if (rule->tiers[i].limits[j]->spec.algorithm == RATION_CONCURRENCY)
-                return false;
+    const struct rn_rule_limit *limit;
+
+    RN_RULE_EACH_LIMIT(limit, rule)
+    if (limit->spec.algorithm == RATION_CONCURRENCY)
+        return false;
     return !rule->by_outcome;
 }
 
-static void settle_rules(struct rn_builder *builder)
+struct rn_ruleset *rn_builder_finish(struct rn_builder *builder)
 {
     struct rn_ruleset *ruleset = builder->ruleset;
     struct rn_rule *rules = rn_builder_alloc(builder, builder->rules.count, sizeof *rules);
     const struct rn_builder_reference *references = builder->references.items;
 
     if (rules == NULL)
-        return;
+        return NULL;
     for (uint32_t i = 0; i < builder->rules.count; i++) {
         rules[i] = *((struct rn_rule **)builder->rules.items)[i];
         rn_rule_entitle(&rules[i]);
@@ -301,13 +296,6 @@ static void settle_rules(struct rn_builder *builder)
         *references[i].place = &rules[references[i].rule];
     ruleset->rules = rules;
     ruleset->rule_count = builder->rules.count;
-}
-
-struct rn_ruleset *rn_builder_finish(struct rn_builder *builder)
-{
-    struct rn_ruleset *ruleset = builder->ruleset;
-
-    settle_rules(builder);
     ruleset->attributes = settle(builder, &builder->attributes, sizeof(struct rn_attribute));
     ruleset->attribute_count = builder->attributes.count;
     ruleset->limits = settle(builder, &builder->limits, sizeof(struct rn_rule_limit *));

@@ -20,22 +20,6 @@ static uint64_t capacity_of(const struct ration_limit *spec)
     return spec->algorithm == RATION_TOKEN_BUCKET && spec->burst != 0 ? spec->burst : spec->amount;
 }
 
-/* The limit with a capacity larger by `units`; its rate stays, if it has one. */
-static struct ration_limit soften(const struct ration_limit *spec, uint64_t units)
-{
-    struct ration_limit soft = *spec;
-
-    if (units == 0)
-        return soft;
-    if (spec->algorithm == RATION_TOKEN_BUCKET)
-        soft.burst = capacity_of(spec) + units;
-    else if (spec->algorithm == RATION_LEAKY_BUCKET)
-        soft.queue += units;
-    else
-        soft.amount += units;
-    return soft;
-}
-
 /* Copies the boundaries of a zone's calendar into the arena. */
 static struct rn_calendar *make_calendar(struct rn_builder *builder,
                                          const struct ration_limit *spec, const char **fault)
@@ -82,25 +66,22 @@ static const struct rn_calendar *find_calendar(struct rn_builder *builder,
     return slot == NULL ? NULL : (*slot = calendar);
 }
 
-/* Queues and concurrency charge before the outcome is known. */
-static const char *find_fault(const struct rn_rule *rule, const struct ration_limit *spec)
-{
-    bool before = spec->algorithm == RATION_LEAKY_BUCKET || spec->algorithm == RATION_CONCURRENCY;
-
-    if (rule->by_outcome && before)
-        return "charge_on is for limits that are spent, not for queues and places; write for "
-               "example 5 per minute";
-    return rn_limit_fault(spec);
-}
-
 struct rn_rule_limit *rn_builder_limit(struct rn_builder *builder, const struct rn_rule *rule,
                                        const struct ration_limit *spec, const char **fault)
 {
     uint64_t units = (capacity_of(spec) * rule->soft_percent + 99) / 100;
-    struct ration_limit soft = soften(spec, units);
+    struct ration_limit soft = *spec; /* with the soft part, but the same rate */
     struct rn_limit compiled;
 
-    *fault = find_fault(rule, spec);
+    if (spec->algorithm == RATION_TOKEN_BUCKET)
+        soft.burst = units == 0 ? spec->burst : capacity_of(spec) + units;
+    else
+        *(spec->algorithm == RATION_LEAKY_BUCKET ? &soft.queue : &soft.amount) += units;
+    *fault = rn_limit_fault(spec);
+    if (rule->by_outcome && /* these charge before the outcome is known */
+        (spec->algorithm == RATION_LEAKY_BUCKET || spec->algorithm == RATION_CONCURRENCY))
+        *fault = "charge_on is for limits that are spent, not for queues and places; write for "
+                 "example 5 per minute";
     if (*fault == NULL && rn_limit_fault(&soft) != NULL) {
         snprintf(builder->fault, sizeof builder->fault, "with the soft part, %s",
                  rn_limit_fault(&soft));
@@ -117,11 +98,9 @@ struct rn_rule_limit *rn_builder_limit(struct rn_builder *builder, const struct 
         rn_limit_set_calendar(&compiled, calendar);
     }
 
-    struct rn_rule_limit *limit = rn_builder_alloc(builder, 1, sizeof *limit);
-    struct rn_rule_limit **slot =
-        limit == NULL ? NULL
-                      : rn_builder_push(builder, &builder->limits, sizeof(struct rn_rule_limit *));
-    if (slot == NULL)
+    struct rn_rule_limit *limit = rn_builder_alloc(builder, 1, sizeof *limit), **slot;
+
+    if (limit == NULL || !(slot = rn_builder_push(builder, &builder->limits, sizeof limit)))
         return NULL;
     *limit = (struct rn_rule_limit){
         .spec = *spec, .limit = compiled, .soft_units = units, .id = builder->limits.count - 1};

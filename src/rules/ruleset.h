@@ -297,8 +297,6 @@ bool rn_ruleset_uses_attribute(const struct rn_ruleset *ruleset, struct rn_slice
  * as long as the ruleset. */
 const char *rn_ruleset_suggest_attribute(const struct rn_ruleset *ruleset, struct rn_slice name);
 
-#define RN_COUNT(array) (sizeof(array) / sizeof((array)[0]))
-
 /* Sets `limit`, a const struct rn_rule_limit *, to each limit of all tiers of a rule. */
 #define RN_RULE_EACH_LIMIT(limit, rule)                                                            \
     for (uint32_t tier_ = 0; tier_ < (rule)->tier_count; tier_++)                                  \

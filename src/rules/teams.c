@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From paths to texts: which files there are, and to which team each belongs. */
+/* Reads the files below some paths, and finds the team of each. */
 #include "rules/teams.h"
 
 #include <dirent.h>
@@ -17,7 +17,7 @@
 struct reader {
     struct rn_teams *teams;
     struct rn_report *report;
-    char *folder;        /* the real path of the directory that is read; NULL: one file */
+    char *folder;        /* the real path of the directory being read; NULL: a single file */
     uint32_t file_count; /* of all teams */
     bool failed;         /* out of memory */
 };
@@ -66,7 +66,7 @@ const struct rn_team *rn_teams_find(const struct rn_teams *teams, struct rn_slic
     return NULL;
 }
 
-/* Copies what is given. */
+/* Adds a file with copies of its texts. */
 static bool add_file(struct rn_team *team, struct rn_team_file file)
 {
     struct rn_team_file *files =
@@ -155,14 +155,6 @@ static int is_visible(const struct dirent *entry)
     return entry->d_name[0] != '.';
 }
 
-static bool is_rules_file(const char *name)
-{
-    const char *dot = strrchr(name, '.');
-
-    return dot != NULL &&
-           (strcmp(dot, ".yaml") == 0 || strcmp(dot, ".yml") == 0 || strcmp(dot, ".json") == 0);
-}
-
 /* By bytes, in any locale. */
 static int by_name(const struct dirent **a, const struct dirent **b)
 {
@@ -176,31 +168,7 @@ static bool is_directory(const char *path)
     return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
 }
 
-/* A link without a target; ignoring it would lose a team's rules silently. */
-static bool leads_nowhere(const char *path)
-{
-    struct stat status;
-
-    return stat(path, &status) != 0 && lstat(path, &status) == 0 && S_ISLNK(status.st_mode);
-}
-
-/* A name as its prefix: attributes have no capitals, a dot would end it, and header.NAME is a
- * header. */
-static bool is_team_name(struct rn_slice name)
-{
-    if (name.len == 0 || name.len > TEAM_NAME_MAX || rn_slice_is(name, "header"))
-        return false;
-    for (size_t i = 0; i < name.len; i++) {
-        char c = name.data[i];
-        bool is_letter = c >= 'a' && c <= 'z';
-
-        if (!is_letter && (i == 0 || ((c < '0' || c > '9') && c != '-' && c != '_')))
-            return false;
-    }
-    return true;
-}
-
-/* The number of a team, new or known. */
+/* The index of a team, which is added if it is new. */
 static uint32_t find_team(struct reader *r, const char *name)
 {
     const struct rn_team *known = rn_teams_find(r->teams, rn_slice_of(name));
@@ -223,14 +191,21 @@ static uint32_t find_team(struct reader *r, const char *name)
 
 static void read_folder(struct reader *r, uint32_t team, const char *path);
 
+/* A team's name is a prefix: attributes have no capitals, a dot would end it, and header.NAME is a
+ * header. */
 static void read_team(struct reader *r, const char *path, const char *name)
 {
     uint32_t team = find_team(r, name);
+    size_t len = strlen(name);
+    bool good = len > 0 && len <= TEAM_NAME_MAX && strcmp(name, "header") != 0;
     char problem[256];
 
+    for (size_t i = 0; good && i < len; i++)
+        good = (name[i] >= 'a' && name[i] <= 'z') ||
+               (i > 0 && ((name[i] >= '0' && name[i] <= '9') || name[i] == '-' || name[i] == '_'));
     if (r->failed)
         return;
-    if (is_team_name(rn_slice_of(name))) {
+    if (good) {
         read_folder(r, team, path);
         return;
     }
@@ -241,11 +216,15 @@ static void read_team(struct reader *r, const char *path, const char *name)
     add_problem(r, team, path, problem);
 }
 
-/* Files in the first round, directories in the second. */
+/* Reads a file, or if `directories` is set a directory; skips the other kind. */
 static void read_entry(struct reader *r, uint32_t team, const char *folder, const char *name,
                        bool directories)
 {
+    const char *dot = strrchr(name, '.');
+    bool is_rules =
+        dot && (strcmp(dot, ".yaml") == 0 || strcmp(dot, ".yml") == 0 || strcmp(dot, ".json") == 0);
     size_t len = strlen(folder);
+    struct stat status;
     char *path = NULL;
 
     while (len > 1 && folder[len - 1] == '/')
@@ -257,9 +236,10 @@ static void read_entry(struct reader *r, uint32_t team, const char *folder, cons
     }
     if (is_directory(path) != directories)
         ;
-    else if (!directories && is_rules_file(name))
+    else if (!directories && is_rules)
         read_file(r, team, path);
-    else if (!directories && leads_nowhere(path))
+    else if (!directories && stat(path, &status) != 0 && lstat(path, &status) == 0 &&
+             S_ISLNK(status.st_mode)) /* to ignore it could lose a team's rules */
         add_problem(r, team, path, "a link that leads nowhere; mend or remove it");
     else if (directories && !rn_file_is_inside(path, r->folder))
         add_problem(r, team == ROOT ? find_team(r, name) : team, path,

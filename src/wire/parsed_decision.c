@@ -7,7 +7,6 @@
 
 #include "wire/resp_reply.h"
 
-#define COUNT(array) (sizeof(array) / sizeof *(array))
 #define SECONDS_DIGITS_MAX 10 /* before the point: the nanoseconds fit 64 bits */
 
 const char *const rn_parsed_decision_kinds[RN_PARSED_DECISION_KINDS] = {
@@ -273,7 +272,7 @@ static bool read_limits(struct reader *r, void *to)
     o->limit_count = o->listed = (uint32_t)array.number;
     for (uint32_t i = 0; i < o->listed; i++) {
         limits[i] = (struct ration_outcome_limit){.shadow = false};
-        if (!read_members(r, &limits[i], members, COUNT(members)))
+        if (!read_members(r, &limits[i], members, RN_COUNT(members)))
             return false;
         /* Of the algorithm, a reply says only whether it counts places: then there is no period. */
         limits[i].algorithm = limits[i].period_ns == 0 ? RATION_CONCURRENCY : RATION_TOKEN_BUCKET;
@@ -320,7 +319,7 @@ bool rn_parsed_decision_read(struct rn_slice reply, struct rn_parsed_decision *p
     o->at_ns = 0;
     parsed->lease = parsed->charge = parsed->turn = (struct rn_slice){NULL, 0};
     parsed->lease_ns = 0;
-    if (!read_members(&r, o, outcome_members, COUNT(outcome_members)))
+    if (!read_members(&r, o, outcome_members, RN_COUNT(outcome_members)))
         return false;
     o->decision.verdict.allowed = o->decision.allowed;
     o->decision.verdict.delay_ns = o->delay_ns;

@@ -68,39 +68,25 @@ static int compare_places(struct rn_place a, struct rn_place b)
     return (a.column > b.column) - (a.column < b.column);
 }
 
-/* Where a diagnostic belongs: behind all that are not after it. `again` is set
- * if it is there already. */
-static uint32_t find_slot(const struct rn_report *report, const struct rn_diagnostic *d,
-                          bool *again)
-{
-    uint32_t slot = report->kept_count;
-
-    *again = false;
-    while (slot > 0 && compare_places(report->kept[slot - 1].at, d->at) > 0)
-        slot--;
-    for (uint32_t i = slot; i > 0 && compare_places(report->kept[i - 1].at, d->at) == 0; i--)
-        if (report->kept[i - 1].severity == d->severity &&
-            strcmp(report->kept[i - 1].message, d->message) == 0)
-            *again = true;
-    return slot;
-}
-
 __attribute__((format(printf, 4, 0))) static void add(struct rn_report *report,
                                                       enum rn_severity severity, struct rn_place at,
                                                       const char *format, va_list args)
 {
     char text[MESSAGE_BYTES];
-    struct rn_diagnostic diagnostic = {.severity = severity, .at = at, .message = text};
-    bool again;
+    struct rn_diagnostic diagnostic = {.severity = severity, .at = at};
 
     int len = vsnprintf(text, sizeof text, format, args);
     if (len < 0)
         text[0] = '\0';
     if (len >= (int)sizeof text)
         memcpy(text + sizeof text - 4, "...", 4);
-    uint32_t slot = find_slot(report, &diagnostic, &again);
-    if (again)
-        return;
+    uint32_t slot = report->kept_count; /* diagnostics are kept in the order of their places */
+    while (slot > 0 && compare_places(report->kept[slot - 1].at, at) > 0)
+        slot--;
+    for (uint32_t i = slot; i > 0 && compare_places(report->kept[i - 1].at, at) == 0; i--)
+        if (report->kept[i - 1].severity == severity &&
+            strcmp(report->kept[i - 1].message, text) == 0)
+            return;
     report->count[severity]++;
     if (report->kept_by[severity] == RN_REPORT_KEPT)
         return;

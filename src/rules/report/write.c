@@ -12,8 +12,8 @@
 
 #define MARGIN "    "
 #define TAB 4
-#define WIDTH 100 /* of a line that is shown */
-#define BEFORE 60 /* the most of it in front of the caret */
+#define WIDTH 100 /* columns of a source line that are shown */
+#define BEFORE 60 /* the most columns before the caret */
 
 /* One character as it is shown: itself, or an escape such as \x1b. */
 struct glyph {
@@ -78,12 +78,6 @@ static bool is_break(const char *text, size_t len)
            (point == '\n' || point == '\r' || point == 0x85 || point == 0x2028 || point == 0x2029);
 }
 
-/* The part of a line that is shown: its start, and whether text before it is cut. */
-struct window {
-    size_t start;
-    bool cut;
-};
-
 /* Where the character that ends before `end` begins. */
 static size_t step_back(struct rn_slice text, size_t end)
 {
@@ -95,29 +89,12 @@ static size_t step_back(struct rn_slice text, size_t end)
     return rn_utf8_decode(text.data + start, end - start, &point) == end - start ? start : end - 1;
 }
 
-/* Goes back from the caret while there is room, at most to the line's start. */
-static struct window window_before(struct rn_slice text, size_t caret, uint32_t column)
-{
-    size_t start = caret, width = 0;
-
-    for (; column > 1; column--) {
-        size_t before = step_back(text, start);
-        bool tab = text.data[before] == '\t';
-        width += tab ? TAB : next_glyph(text.data + before, start - before).width;
-        if (width > BEFORE)
-            break;
-        start = before;
-    }
-    return (struct window){start, column > 1};
-}
-
-/* Returns the column of the caret. */
-static size_t put_line(const struct output *out, struct rn_slice text, struct window window,
-                       size_t caret)
+/* Writes text from `start` to the end of its line. Returns the column of the caret. */
+static size_t put_line(const struct output *out, struct rn_slice text, size_t start, size_t caret)
 {
     size_t width = 0, caret_width = 0;
 
-    for (size_t at = window.start; at < text.len && !is_break(text.data + at, text.len - at);) {
+    for (size_t at = start; at < text.len && !is_break(text.data + at, text.len - at);) {
         struct glyph glyph = next_glyph(text.data + at, text.len - at);
         if (text.data[at] == '\t')
             glyph.width = TAB - width % TAB;
@@ -137,18 +114,28 @@ static size_t put_line(const struct output *out, struct rn_slice text, struct wi
     return caret_width;
 }
 
+/* Writes the source line and a caret below it. */
 static void put_source(const struct output *out, struct rn_report *report, struct rn_place at)
 {
     struct rn_slice text = report->files[at.file].text;
-    size_t caret = rn_report_offset(report, at);
-    struct window window = window_before(text, caret, report->cursor.at.column);
+    size_t caret = rn_report_offset(report, at), start = caret, width = 0;
+    uint32_t column = report->cursor.at.column;
 
-    if (window.start >= text.len || is_break(text.data + window.start, text.len - window.start))
-        return; /* an empty line tells nothing */
-    put(out, window.cut ? MARGIN "..." : MARGIN);
-    size_t column = put_line(out, text, window, caret);
-    put(out, window.cut ? "\n" MARGIN "   " : "\n" MARGIN);
-    put_spaces(out, column);
+    for (; column > 1; column--) { /* back from the caret while there is room */
+        size_t before = step_back(text, start);
+        bool tab = text.data[before] == '\t';
+
+        width += tab ? TAB : next_glyph(text.data + before, start - before).width;
+        if (width > BEFORE)
+            break;
+        start = before;
+    }
+    if (start >= text.len || is_break(text.data + start, text.len - start))
+        return; /* an empty line */
+    put(out, column > 1 ? MARGIN "..." : MARGIN);
+    width = put_line(out, text, start, caret);
+    put(out, column > 1 ? "\n" MARGIN "   " : "\n" MARGIN);
+    put_spaces(out, width);
     put(out, "^\n");
 }
 

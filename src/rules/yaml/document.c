@@ -20,33 +20,17 @@
 
 /* --- libyaml's input ----------------------------------------------------------- */
 
-/* JSON may be indented with tabs. libyaml accepts them inside brackets but not
- * before the first or after the last; there, they are handed to it as spaces. */
+/* JSON may be indented with tabs. libyaml accepts tabs inside brackets, but not before the first
+ * or after the last bracket; read_input replaces those with spaces. */
 struct input {
     struct rn_slice text;
-    size_t from, to; /* outside of these a tab becomes a space */
+    size_t from, to; /* a tab before `from` or after `to` becomes a space */
     size_t at;
 };
 
 static bool is_blank(char c)
 {
     return c == ' ' || c == '\t' || c == '\n' || c == '\r';
-}
-
-static struct input open_input(struct rn_slice text)
-{
-    struct input input = {.text = text, .to = text.len};
-    size_t from = 0, to = text.len;
-
-    while (from < to && is_blank(text.data[from]))
-        from++;
-    while (to > from && is_blank(text.data[to - 1]))
-        to--;
-    if (from < to && (text.data[from] == '{' || text.data[from] == '[')) {
-        input.from = from;
-        input.to = to;
-    }
-    return input;
 }
 
 static int read_input(void *data, unsigned char *buffer, size_t size, size_t *size_read)
@@ -78,87 +62,59 @@ static struct rn_slice slice_of(const yaml_char_t *text)
 
 #define STANDARD_TAG "tag:yaml.org,2002:"
 
-/* Tells by the tag whether a scalar is text: 1, 0, or -1 if the tag is none that
- * we know. */
-static int tag_means_text(struct rn_slice tag)
-{
-    static const char *const others[] = {STANDARD_TAG "int", STANDARD_TAG "float",
-                                         STANDARD_TAG "bool", STANDARD_TAG "null"};
-
-    if (rn_slice_is(tag, "!") || rn_slice_is(tag, STANDARD_TAG "str"))
-        return 1;
-    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
-        if (rn_slice_is(tag, others[i]))
-            return 0;
-    return -1;
-}
-
 static void apply_tag(struct rn_tree *tree, struct rn_node *node, const yaml_char_t *name)
 {
+    static const char *const texts[] = {"!", STANDARD_TAG "str"};
+    static const char *const others[] = {STANDARD_TAG "int", STANDARD_TAG "float",
+                                         STANDARD_TAG "bool", STANDARD_TAG "null"};
     struct rn_slice tag = slice_of(name);
     char spelled[sizeof(struct rn_excerpt)];
-    size_t standard = sizeof STANDARD_TAG - 1;
 
     if (tag.data == NULL)
         return;
-    int is_text = node->kind == RN_NODE_SCALAR ? tag_means_text(tag) : -1;
-    if (is_text >= 0) {
-        node->quoted = is_text == 1;
+    bool is_text = rn_slice_find(tag, texts, RN_COUNT(texts)) < RN_COUNT(texts);
+
+    if (node->kind == RN_NODE_SCALAR &&
+        (is_text || rn_slice_find(tag, others, RN_COUNT(others)) < RN_COUNT(others))) {
+        node->quoted = is_text;
         return;
     }
     if (rn_slice_starts_with(tag, RN_SLICE(STANDARD_TAG))) {
-        snprintf(spelled, sizeof spelled, "!!%s", tag.data + standard);
+        snprintf(spelled, sizeof spelled, "!!%s", tag.data + sizeof STANDARD_TAG - 1);
         tag = rn_slice_of(spelled);
     }
     rn_report_error(tree->report, node->at, "the tag %s is not supported; remove it",
                     rn_excerpt(tag).text);
 }
 
-static int on_scalar(struct rn_tree *tree, const yaml_event_t *event)
-{
-    struct rn_node node = {
-        .kind = RN_NODE_SCALAR,
-        .quoted = event->data.scalar.style != YAML_PLAIN_SCALAR_STYLE,
-        .at = place_at(tree, event->start_mark),
-        .text = {(const char *)event->data.scalar.value, event->data.scalar.length},
-    };
-
-    apply_tag(tree, &node, event->data.scalar.tag);
-    return rn_tree_add(tree, &node, slice_of(event->data.scalar.anchor));
-}
-
-static int on_open(struct rn_tree *tree, const yaml_event_t *event)
-{
-    bool is_map = event->type == YAML_MAPPING_START_EVENT;
-    struct rn_node node = {
-        .kind = is_map ? RN_NODE_MAP : RN_NODE_LIST,
-        .at = place_at(tree, event->start_mark),
-    };
-
-    apply_tag(tree, &node, is_map ? event->data.mapping_start.tag : event->data.sequence_start.tag);
-    return rn_tree_add(
-        tree, &node,
-        slice_of(is_map ? event->data.mapping_start.anchor : event->data.sequence_start.anchor));
-}
-
 static int on_event(struct rn_tree *tree, const yaml_event_t *event)
 {
-    struct rn_place at = place_at(tree, event->start_mark);
+    struct rn_node node = {.at = place_at(tree, event->start_mark)};
 
     switch (event->type) {
     case YAML_SCALAR_EVENT:
-        return on_scalar(tree, event);
+        node.kind = RN_NODE_SCALAR;
+        node.quoted = event->data.scalar.style != YAML_PLAIN_SCALAR_STYLE;
+        node.text =
+            (struct rn_slice){(const char *)event->data.scalar.value, event->data.scalar.length};
+        apply_tag(tree, &node, event->data.scalar.tag);
+        return rn_tree_add(tree, &node, slice_of(event->data.scalar.anchor));
     case YAML_SEQUENCE_START_EVENT:
+        node.kind = RN_NODE_LIST;
+        apply_tag(tree, &node, event->data.sequence_start.tag);
+        return rn_tree_add(tree, &node, slice_of(event->data.sequence_start.anchor));
     case YAML_MAPPING_START_EVENT:
-        return on_open(tree, event);
+        node.kind = RN_NODE_MAP;
+        apply_tag(tree, &node, event->data.mapping_start.tag);
+        return rn_tree_add(tree, &node, slice_of(event->data.mapping_start.anchor));
     case YAML_SEQUENCE_END_EVENT:
     case YAML_MAPPING_END_EVENT:
         return rn_tree_close(tree);
     case YAML_ALIAS_EVENT:
-        return rn_tree_alias(tree, at, slice_of(event->data.alias.anchor));
+        return rn_tree_alias(tree, node.at, slice_of(event->data.alias.anchor));
     case YAML_DOCUMENT_START_EVENT:
         if (tree->root != NULL)
-            rn_report_error(tree->report, at,
+            rn_report_error(tree->report, node.at,
                             "a second document begins here; a file holds one: split it");
         return 0;
     case YAML_DOCUMENT_END_EVENT:
@@ -172,27 +128,13 @@ static int on_event(struct rn_tree *tree, const yaml_event_t *event)
 
 /* --- running the parser -------------------------------------------------------- */
 
-static int report_fault(struct rn_tree *tree, const yaml_parser_t *parser)
+static int fail_memory(struct rn_report *report, uint32_t file)
 {
-    struct rn_syntax_fault fault = {
-        .problem = parser->problem,
-        .context = parser->context,
-        .at = place_at(tree, parser->problem_mark),
-    };
-
-    if (parser->error == YAML_MEMORY_ERROR) {
-        rn_report_error(tree->report, (struct rn_place){.file = tree->file}, "out of memory");
-        return RATION_ENOMEM;
-    }
-    if (parser->error == YAML_READER_ERROR)
-        fault.at = rn_report_place(tree->report, tree->file, parser->problem_offset);
-    else if (parser->context != NULL)
-        fault.begun = place_at(tree, parser->context_mark);
-    rn_syntax_report(tree->report, &fault);
-    return RATION_EPARSE;
+    rn_report_error(report, (struct rn_place){.file = file}, "out of memory");
+    return RATION_ENOMEM;
 }
 
-/* Until the first document ends, or something makes it impossible to go on. */
+/* Runs until the first document ends, or an error makes it impossible to go on. */
 static int run_parser(struct rn_tree *tree, yaml_parser_t *parser)
 {
     bool ended = false;
@@ -200,8 +142,21 @@ static int run_parser(struct rn_tree *tree, yaml_parser_t *parser)
 
     while (!failed && !ended) {
         yaml_event_t event;
-        if (!yaml_parser_parse(parser, &event))
-            return report_fault(tree, parser);
+
+        if (!yaml_parser_parse(parser, &event)) {
+            struct rn_syntax_fault fault = {.problem = parser->problem,
+                                            .context = parser->context,
+                                            .at = place_at(tree, parser->problem_mark)};
+
+            if (parser->error == YAML_MEMORY_ERROR)
+                return fail_memory(tree->report, tree->file);
+            if (parser->error == YAML_READER_ERROR)
+                fault.at = rn_report_place(tree->report, tree->file, parser->problem_offset);
+            else if (parser->context != NULL)
+                fault.begun = place_at(tree, parser->context_mark);
+            rn_syntax_report(tree->report, &fault);
+            return RATION_EPARSE;
+        }
         ended = event.type == YAML_STREAM_END_EVENT ||
                 (event.type == YAML_DOCUMENT_START_EVENT && tree->root != NULL);
         failed = on_event(tree, &event);
@@ -213,13 +168,21 @@ static int run_parser(struct rn_tree *tree, yaml_parser_t *parser)
 static int build_tree(struct rn_document *document, struct rn_report *report)
 {
     struct rn_tree tree = {.arena = &document->arena, .report = report, .file = document->file};
-    struct input input = open_input(report->files[document->file].text);
+    struct rn_slice text = report->files[document->file].text;
+    struct input input = {.text = text, .to = text.len};
+    size_t from = 0, to = text.len;
     yaml_parser_t parser;
 
-    if (!yaml_parser_initialize(&parser)) {
-        rn_report_error(report, (struct rn_place){.file = document->file}, "out of memory");
-        return RATION_ENOMEM;
+    while (from < to && is_blank(text.data[from]))
+        from++;
+    while (to > from && is_blank(text.data[to - 1]))
+        to--;
+    if (from < to && (text.data[from] == '{' || text.data[from] == '[')) {
+        input.from = from;
+        input.to = to;
     }
+    if (!yaml_parser_initialize(&parser))
+        return fail_memory(report, document->file);
     yaml_parser_set_encoding(&parser, YAML_UTF8_ENCODING);
     yaml_parser_set_input(&parser, read_input, &input);
     int failed = run_parser(&tree, &parser);
@@ -233,17 +196,14 @@ static int build_tree(struct rn_document *document, struct rn_report *report)
     return failed;
 }
 
-/* Notes the file in the report; a text too large to be read is left out of it. */
+/* Adds the file to the report. */
 static int add_file(struct rn_document *document, struct rn_slice name, struct rn_slice text,
                     struct rn_report *report)
 {
     *document = (struct rn_document){.root = NULL};
     rn_arena_init(&document->arena);
     document->file = rn_report_add_file(report, name, text);
-    if (document->file != RN_REPORT_NO_FILE)
-        return 0;
-    rn_report_error(report, (struct rn_place){.file = document->file}, "out of memory");
-    return RATION_ENOMEM;
+    return document->file == RN_REPORT_NO_FILE ? fail_memory(report, document->file) : 0;
 }
 
 int rn_document_parse(struct rn_document *document, struct rn_slice name, const char *bytes,
@@ -274,7 +234,7 @@ void rn_document_done(struct rn_document *document)
 
 /* --- files ------------------------------------------------------------------------ */
 
-/* Everything, or one byte more than we would read. Returns 0 or an errno. */
+/* Reads to the end, or until the file is too large. Returns 0 or an errno. */
 static int read_all(int fd, char **bytes, size_t *len)
 {
     size_t room = 0, used = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Values that occur everywhere in rules, read from nodes; declared in
- * rules/yaml/document.h. Every complaint begins with the key it is about. */
+/* Reads values that occur everywhere in rules from nodes; declared in rules/yaml/document.h. Every
+ * error begins with its key. */
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -39,12 +39,8 @@ bool rn_node_is_null(const struct rn_node *node)
 {
     static const char *const words[] = {"", "~", "null", "Null", "NULL"};
 
-    if (node->kind != RN_NODE_SCALAR || node->quoted)
-        return false;
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
-        if (rn_slice_is(node->text, words[i]))
-            return true;
-    return false;
+    return node->kind == RN_NODE_SCALAR && !node->quoted &&
+           rn_slice_find(node->text, words, RN_COUNT(words)) < RN_COUNT(words);
 }
 
 struct rn_excerpt rn_node_describe(const struct rn_node *node)
@@ -104,19 +100,11 @@ bool rn_node_as_uint(const struct rn_node *node, struct rn_report *report, uint6
     return true;
 }
 
-static bool is_one_of(struct rn_slice text, const char *const *words)
-{
-    for (; *words != NULL; words++)
-        if (rn_slice_is(text, *words))
-            return true;
-    return false;
-}
-
 bool rn_node_as_bool(const struct rn_node *node, struct rn_report *report, bool *value)
 {
     /* The booleans of YAML 1.1, which some people still write. */
-    static const char *const yes[] = {"yes", "Yes", "YES", "on", "On", "ON", "True", "TRUE", NULL};
-    static const char *const no[] = {"no", "No", "NO", "off", "Off", "OFF", "False", "FALSE", NULL};
+    static const char *const yes[] = {"yes", "Yes", "YES", "on", "On", "ON", "True", "TRUE"};
+    static const char *const no[] = {"no", "No", "NO", "off", "Off", "OFF", "False", "FALSE"};
     bool plain = is_text(node) && !node->quoted;
     const char *advice = "";
 
@@ -124,9 +112,9 @@ bool rn_node_as_bool(const struct rn_node *node, struct rn_report *report, bool 
         *value = node->text.len == 4;
         return true;
     }
-    if (plain && is_one_of(node->text, yes))
+    if (plain && rn_slice_find(node->text, yes, RN_COUNT(yes)) < RN_COUNT(yes))
         advice = "; write true";
-    if (plain && is_one_of(node->text, no))
+    if (plain && rn_slice_find(node->text, no, RN_COUNT(no)) < RN_COUNT(no))
         advice = "; write false";
     return fail(report, node, 0, "expected true or false%s, found %s%s",
                 node->quoted ? ", without quotes" : "", rn_node_describe(node).text, advice);

@@ -85,25 +85,12 @@ static bool fits(const char *pattern, const char *text)
     return pattern == NULL || (text != NULL && strcmp(pattern, text) == 0);
 }
 
-/* libyaml reports an open bracket at the end of the file; we report where it opens. */
-static bool report_unclosed(struct rn_report *report, const struct rn_syntax_fault *fault)
-{
-    struct rn_slice text = report->files[fault->at.file].text;
-    bool list = fits("did not find expected ',' or ']'", fault->problem);
-
-    if ((!list && !fits("did not find expected ',' or '}'", fault->problem)) ||
-        rn_report_offset(report, fault->at) < text.len)
-        return false;
-    rn_report_error(report, fault->begun, "a \"%c\" that is never closed", list ? '[' : '{');
-    return true;
-}
-
 void rn_syntax_report(struct rn_report *report, const struct rn_syntax_fault *fault)
 {
+    struct rn_slice text = report->files[fault->at.file].text;
     const struct phrase *phrase = phrases;
 
     if (fits("found character that cannot start any token", fault->problem)) {
-        struct rn_slice text = report->files[fault->at.file].text;
         size_t offset = rn_report_offset(report, fault->at);
         char c = offset < text.len ? text.data[offset] : '\0';
 
@@ -114,8 +101,14 @@ void rn_syntax_report(struct rn_report *report, const struct rn_syntax_fault *fa
                             rn_excerpt((struct rn_slice){&c, 1}).text);
         return;
     }
-    if (report_unclosed(report, fault))
+    bool list = fits("did not find expected ',' or ']'", fault->problem);
+    bool map = fits("did not find expected ',' or '}'", fault->problem);
+
+    if ((list || map) && rn_report_offset(report, fault->at) >= text.len) {
+        /* libyaml reports an open bracket at the end of the file; we report where it opens. */
+        rn_report_error(report, fault->begun, "a \"%c\" that is never closed", list ? '[' : '{');
         return;
+    }
     while (!fits(phrase->problem, fault->problem) || !fits(phrase->context, fault->context))
         phrase++;
     if (phrase->words == NULL)
@@ -128,14 +121,6 @@ void rn_syntax_report(struct rn_report *report, const struct rn_syntax_fault *fa
     else
         rn_report_error(report, fault->at, "%s; %s begins at line %" PRIu32 ", column %" PRIu32,
                         phrase->words, phrase->begun, fault->begun.line, fault->begun.column);
-}
-
-/* Whether YAML calls it printable (1.2.2, 5.1). */
-static bool is_allowed(uint32_t point)
-{
-    return point == '\t' || point == '\n' || point == '\r' || (point >= 0x20 && point <= 0x7e) ||
-           point == 0x85 ||
-           (point >= 0xa0 && point != 0xfeff && point != 0xfffe && point != 0xffff);
 }
 
 static void report_byte(struct rn_report *report, struct rn_place at, struct rn_slice text,
@@ -165,7 +150,12 @@ bool rn_syntax_check_text(struct rn_report *report, uint32_t file)
     for (size_t at = 0; at < text.len;) {
         uint32_t point = 0;
         size_t size = rn_utf8_decode(text.data + at, text.len - at, &point);
-        if (size == 0 || !is_allowed(point)) {
+        bool is_printable = /* YAML 1.2.2, 5.1 */
+            point == '\t' || point == '\n' || point == '\r' || (point >= 0x20 && point <= 0x7e) ||
+            point == 0x85 ||
+            (point >= 0xa0 && point != 0xfeff && point != 0xfffe && point != 0xffff);
+
+        if (size == 0 || !is_printable) {
             report_byte(report, rn_report_place(report, file, at), text, at);
             return false;
         }

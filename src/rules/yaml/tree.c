@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tree of a document while it grows, node by node, with its limits.
+ * Builds the tree of a document node by node, within limits.
  *
- * An alias becomes a copy of what its anchor names (nodes carry their own `next`
- * and `key`, so they cannot be shared); every copied node counts, which bounds
- * what a few nested aliases can blow up to.
+ * An alias becomes a copy of its anchor's node, since nodes have their own `next` and `key`. Every
+ * copied node counts, which bounds the size of nested aliases.
  */
 #include "rules/yaml/tree_internal.h"
 
@@ -39,25 +38,7 @@ static int add_node(struct rn_tree *tree, struct rn_node model, struct rn_place 
 
 /* --- putting nodes into place ------------------------------------------------ */
 
-static int take_key(struct rn_tree *tree, struct rn_tree_frame *frame, struct rn_node *key)
-{
-    if (key->kind != RN_NODE_SCALAR) {
-        rn_report_error(tree->report, key->at,
-                        key->kind == RN_NODE_LIST
-                            ? "a list cannot be a key; put text that begins with \"[\" in quotes"
-                            : "a map cannot be a key; a template such as {{ value }} must be "
-                              "filled in, or put in quotes");
-        return RATION_EPARSE;
-    }
-    frame->key = key;
-    frame->is_merge = !key->quoted && rn_slice_is(key->text, "<<");
-    if (frame->is_merge)
-        rn_report_error(tree->report, key->at,
-                        "merge keys (<<) are not supported; write the keys out");
-    return 0;
-}
-
-/* A node is complete enough to hang it where it belongs. */
+/* Adds a node to the innermost list or map, or makes it the key of the next value. */
 static int attach(struct rn_tree *tree, struct rn_node *node)
 {
     struct rn_tree_frame *frame = tree->depth > 0 ? &tree->frames[tree->depth - 1] : NULL;
@@ -66,18 +47,30 @@ static int attach(struct rn_tree *tree, struct rn_node *node)
         tree->root = node;
         return 0;
     }
-    if (frame->node->kind == RN_NODE_MAP && frame->key == NULL)
-        return take_key(tree, frame, node);
+    if (frame->node->kind == RN_NODE_MAP && frame->key == NULL) {
+        if (node->kind != RN_NODE_SCALAR) {
+            rn_report_error(
+                tree->report, node->at,
+                node->kind == RN_NODE_LIST
+                    ? "a list cannot be a key; put text that begins with \"[\" in quotes"
+                    : "a map cannot be a key; a template such as {{ value }} must be "
+                      "filled in, or put in quotes");
+            return RATION_EPARSE;
+        }
+        frame->key = node;
+        frame->is_merge = !node->quoted && rn_slice_is(node->text, "<<");
+        if (frame->is_merge)
+            rn_report_error(tree->report, node->at,
+                            "merge keys (<<) are not supported; write the keys out");
+        return 0;
+    }
     node->key = frame->key;
     frame->key = NULL;
     if (frame->is_merge) {
         frame->is_merge = false;
         return 0;
     }
-    if (frame->last == NULL)
-        frame->node->first = node;
-    else
-        frame->last->next = node;
+    *(frame->last == NULL ? &frame->node->first : &frame->last->next) = node;
     frame->last = node;
     frame->node->count++;
     return 0;
@@ -101,32 +94,6 @@ static int compare_keys(const void *left, const void *right)
     return (a->at.column > b->at.column) - (a->at.column < b->at.column);
 }
 
-/* Sorted, equal keys are neighbours, and the first of them was written first. */
-static int check_duplicates(struct rn_tree *tree, const struct rn_node *map)
-{
-    size_t count = 0, first = 0;
-
-    if (map->count < 2)
-        return 0;
-    const struct rn_node **keys = malloc(map->count * sizeof *keys);
-    if (keys == NULL)
-        return fail_memory(tree);
-    RN_NODE_EACH(value, map)
-        keys[count++] = value->key;
-    qsort(keys, count, sizeof *keys, compare_keys);
-    for (size_t i = 1; i < count; i++) {
-        if (!rn_slice_equal(keys[i]->text, keys[first]->text))
-            first = i;
-        else
-            rn_report_error(tree->report, keys[i]->at,
-                            "duplicate key %s; the first is at line %" PRIu32 ", column %" PRIu32,
-                            rn_excerpt(keys[i]->text).text, keys[first]->at.line,
-                            keys[first]->at.column);
-    }
-    free(keys);
-    return 0;
-}
-
 /* --- anchors and aliases ------------------------------------------------------- */
 
 static struct rn_tree_anchor *find_anchor(struct rn_tree *tree, struct rn_slice name)
@@ -135,26 +102,6 @@ static struct rn_tree_anchor *find_anchor(struct rn_tree *tree, struct rn_slice 
         if (rn_slice_equal(tree->anchors[i].name, name))
             return &tree->anchors[i];
     return NULL;
-}
-
-/* A name used again means its newest node. */
-static int note_anchor(struct rn_tree *tree, struct rn_slice name, struct rn_node *node)
-{
-    struct rn_tree_anchor *anchor = find_anchor(tree, name);
-
-    if (anchor == NULL) {
-        if (tree->anchor_count == RN_DOCUMENT_ANCHORS) {
-            rn_report_error(tree->report, node->at, "more than %d anchors", RN_DOCUMENT_ANCHORS);
-            return RATION_EPARSE;
-        }
-        name = rn_arena_dup(tree->arena, name);
-        if (name.data == NULL)
-            return fail_memory(tree);
-        anchor = &tree->anchors[tree->anchor_count++];
-        anchor->name = name;
-    }
-    anchor->node = node;
-    return 0;
 }
 
 /* A deep copy for an alias at `at`, which stands `depth` deep. */
@@ -209,8 +156,9 @@ int rn_tree_alias(struct rn_tree *tree, struct rn_place at, struct rn_slice name
 
 /* --- what the parser calls ----------------------------------------------------- */
 
-int rn_tree_add(struct rn_tree *tree, const struct rn_node *model, struct rn_slice anchor)
+int rn_tree_add(struct rn_tree *tree, const struct rn_node *model, struct rn_slice name)
 {
+    struct rn_tree_anchor *anchor;
     struct rn_node *node;
     int failed = add_node(tree, *model, model->at, &node);
 
@@ -221,19 +169,51 @@ int rn_tree_add(struct rn_tree *tree, const struct rn_node *model, struct rn_sli
     }
     if (!failed)
         failed = attach(tree, node);
-    if (!failed && anchor.len > 0)
-        failed = note_anchor(tree, anchor, node);
-    if (failed || node->kind == RN_NODE_SCALAR)
+    if (failed)
         return failed;
+    if (name.len > 0 && (anchor = find_anchor(tree, name)) != NULL) {
+        anchor->node = node; /* a name that is used again means its newest node */
+    } else if (name.len > 0) {
+        if (tree->anchor_count == RN_DOCUMENT_ANCHORS) {
+            rn_report_error(tree->report, node->at, "more than %d anchors", RN_DOCUMENT_ANCHORS);
+            return RATION_EPARSE;
+        }
+        name = rn_arena_dup(tree->arena, name);
+        if (name.data == NULL)
+            return fail_memory(tree);
+        tree->anchors[tree->anchor_count++] = (struct rn_tree_anchor){name, node};
+    }
+    if (node->kind == RN_NODE_SCALAR)
+        return 0;
     if (tree->depth == RN_DOCUMENT_DEPTH)
         return fail_depth(tree, node->at);
     tree->frames[tree->depth++] = (struct rn_tree_frame){.node = node};
     return 0;
 }
 
+/* Sorts the keys of a map: duplicates are neighbours, and the first of them was written first. */
 int rn_tree_close(struct rn_tree *tree)
 {
-    const struct rn_node *node = tree->frames[--tree->depth].node;
+    const struct rn_node *map = tree->frames[--tree->depth].node;
+    size_t count = 0, first = 0;
 
-    return node->kind == RN_NODE_MAP ? check_duplicates(tree, node) : 0;
+    if (map->kind != RN_NODE_MAP || map->count < 2)
+        return 0;
+    const struct rn_node **keys = malloc(map->count * sizeof *keys);
+    if (keys == NULL)
+        return fail_memory(tree);
+    RN_NODE_EACH(value, map)
+        keys[count++] = value->key;
+    qsort(keys, count, sizeof *keys, compare_keys);
+    for (size_t i = 1; i < count; i++) {
+        if (!rn_slice_equal(keys[i]->text, keys[first]->text))
+            first = i;
+        else
+            rn_report_error(tree->report, keys[i]->at,
+                            "duplicate key %s; the first is at line %" PRIu32 ", column %" PRIu32,
+                            rn_excerpt(keys[i]->text).text, keys[first]->at.line,
+                            keys[first]->at.column);
+    }
+    free(keys);
+    return 0;
 }

@@ -9,7 +9,7 @@
 struct rn_tree_frame {
     struct rn_node *node;
     struct rn_node *last; /* its newest child */
-    struct rn_node *key;  /* of the value that comes next */
+    struct rn_node *key;  /* the key of the next value */
     bool is_merge;        /* that value belongs to "<<" and is dropped */
 };
 
@@ -29,16 +29,15 @@ struct rn_tree {
     struct rn_tree_anchor anchors[RN_DOCUMENT_ANCHORS];
 };
 
-/* Each of these returns 0, or an error code after reporting what makes it
- * impossible to go on. */
+/* Each of these returns 0, or an error code after reporting an error that ends the reading. */
 
-/* A scalar, or the start of a list or map, until rn_tree_close. Of the model
- * kind, quoted, at and text count; the text is copied. An empty anchor: none. */
+/* Adds a scalar, or begins a list or map, which rn_tree_close ends. Uses kind, quoted, at and text
+ * of the model; the text is copied. An empty anchor: none. */
 int rn_tree_add(struct rn_tree *tree, const struct rn_node *model, struct rn_slice anchor);
 
 int rn_tree_alias(struct rn_tree *tree, struct rn_place at, struct rn_slice name);
 
-/* The newest open list or map ends. */
+/* Ends the innermost list or map. */
 int rn_tree_close(struct rn_tree *tree);
 
 #endif

@@ -6,18 +6,6 @@
 #include "rules/match/index_internal.h"
 #include "rules/match/pattern.h"
 
-static bool is_in(const struct rn_match_input *s, const struct rn_condition *c)
-{
-    struct rn_slice value = s->values->value[c->attribute];
-    struct rn_ip ip;
-
-    if (s->ruleset->attributes[c->attribute].is_ip)
-        ip = s->values->address[c->attribute];
-    else if (rn_ip_parse_host(value.data, value.len, &ip, NULL) != 0)
-        return false;
-    return ip.bits != 0 && rn_cidr_set_contains(c->networks, &ip);
-}
-
 static bool is_beyond(const struct rn_condition *c, struct rn_slice bound,
                       const struct rn_decimal *number)
 {
@@ -64,17 +52,6 @@ bool rn_condition_accepts(const struct rn_condition *c, struct rn_slice wanted,
     return fits(c, wanted, value);
 }
 
-static bool fits_one(const struct rn_match_input *s, const struct rn_condition *c,
-                     struct rn_slice value)
-{
-    if (s->index && c->test == RN_TEST_EQUALS && c->value_count > RN_INDEX_MANY)
-        return rn_index_has(s->index, c, value);
-    for (uint32_t i = 0; i < c->value_count; i++)
-        if (fits(c, c->values[i], value))
-            return true;
-    return false;
-}
-
 bool rn_condition_is_on_path(const struct rn_ruleset *ruleset, uint16_t attribute)
 {
     const struct rn_attribute *a = &ruleset->attributes[attribute];
@@ -82,38 +59,48 @@ bool rn_condition_is_on_path(const struct rn_ruleset *ruleset, uint16_t attribut
     return a->source == RN_SOURCE_PATH || rn_slice_is(a->name, "path");
 }
 
+static bool is_in(const struct rn_match_input *s, const struct rn_condition *c)
+{
+    struct rn_slice value = s->values->value[c->attribute];
+    struct rn_ip ip;
+
+    if (s->ruleset->attributes[c->attribute].is_ip)
+        ip = s->values->address[c->attribute];
+    else if (rn_ip_parse_host(value.data, value.len, &ip, NULL) != 0)
+        return false;
+    return ip.bits != 0 && rn_cidr_set_contains(c->networks, &ip);
+}
+
 static bool holds(const struct rn_match_input *s, const struct rn_condition *c)
 {
     struct rn_slice value = s->values->value[c->attribute];
-    bool found;
 
     if (!value.data)
         return c->negated;
     if (c->test == RN_TEST_PRESENT)
-        found = value.len > 0;
-    else if (c->test == RN_TEST_CIDR)
-        found = is_in(s, c);
-    else if (c->test == RN_TEST_ABOVE || c->test == RN_TEST_BELOW)
-        found = s->values->has_number[c->attribute] &&
-                is_beyond(c, c->values[0], &s->values->number[c->attribute]);
-    else
-        found = fits_one(s, c, value);
-    return found != c->negated;
+        return (value.len > 0) != c->negated;
+    if (c->test == RN_TEST_CIDR)
+        return is_in(s, c) != c->negated;
+    if (c->test == RN_TEST_ABOVE || c->test == RN_TEST_BELOW)
+        return (s->values->has_number[c->attribute] &&
+                is_beyond(c, c->values[0], &s->values->number[c->attribute])) != c->negated;
+    if (s->index && c->test == RN_TEST_EQUALS && c->value_count > RN_INDEX_MANY)
+        return rn_index_has(s->index, c, value) != c->negated;
+    for (uint32_t i = 0; i < c->value_count; i++)
+        if (fits(c, c->values[i], value))
+            return !c->negated;
+    return c->negated;
 }
 
 /* Every condition on an unreadable path is assumed to hold. */
-static inline bool may_be_meant(const struct rn_match_input *s, const struct rn_condition *c)
-{
-    return rn_unlikely(s->values->paths.unreadable) &&
-           rn_condition_is_on_path(s->ruleset, c->attribute);
-}
-
 RN_HOT uint32_t rn_condition_first_false(const struct rn_match_input *s,
                                          const struct rn_condition *conditions, uint32_t count)
 {
     uint32_t i = 0;
 
-    while (i < count && (holds(s, &conditions[i]) || may_be_meant(s, &conditions[i])))
+    while (i < count && (holds(s, &conditions[i]) ||
+                         (rn_unlikely(s->values->paths.unreadable) &&
+                          rn_condition_is_on_path(s->ruleset, conditions[i].attribute))))
         i++;
     return i;
 }

@@ -11,23 +11,20 @@ static bool is_bound(const struct rn_condition *c)
     return c->test == RN_TEST_ABOVE || c->test == RN_TEST_BELOW;
 }
 
-/* Bounds on different sides never cover each other. */
-static bool bound_covers(const struct rn_condition *narrow, const struct rn_condition *wide)
-{
-    struct rn_decimal inner, outer;
-
-    if (narrow->test != wide->test || !rn_decimal_parse(narrow->values[0], &inner) ||
-        !rn_decimal_parse(wide->values[0], &outer))
-        return false;
-    int order = rn_decimal_compare(&inner, &outer);
-    return narrow->test == RN_TEST_ABOVE ? order >= 0 : order <= 0;
-}
-
 static bool value_covers(const struct rn_condition *narrow, struct rn_slice inner,
                          const struct rn_condition *wide, struct rn_slice outer)
 {
+    struct rn_decimal a, b;
+
     if (narrow->test == RN_TEST_EQUALS)
         return rn_condition_accepts(wide, outer, inner);
+    if (is_bound(narrow)) { /* bounds on different sides never cover each other */
+        if (narrow->test != wide->test || !rn_decimal_parse(inner, &a) ||
+            !rn_decimal_parse(outer, &b))
+            return false;
+        int order = rn_decimal_compare(&a, &b);
+        return narrow->test == RN_TEST_ABOVE ? order >= 0 : order <= 0;
+    }
     if (narrow->test == RN_TEST_PREFIX && wide->test == RN_TEST_PREFIX)
         return rn_slice_starts_with(inner, outer);
     if (narrow->test != RN_TEST_PATTERN || narrow->is_path != wide->is_path)
@@ -42,48 +39,34 @@ static bool value_covers(const struct rn_condition *narrow, struct rn_slice inne
 
 /* --- positive tests ------------------------------------------------------------------ */
 
-static bool networks_cover(const struct rn_cidr_set *narrow, const struct rn_cidr_set *wide)
-{
-    for (size_t i = 0; i < narrow->count; i++) {
-        bool covered = false;
-
-        for (size_t n = 0; n < wide->count && !covered; n++)
-            covered = wide->items[n].prefix <= narrow->items[i].prefix &&
-                      rn_cidr_contains(&wide->items[n], &narrow->items[i].network);
-        if (!covered)
-            return false;
-    }
-    return narrow->count != 0;
-}
-
-/* Whether only values that are not empty pass. */
-static bool needs_a_value(const struct rn_condition *c)
-{
-    for (uint32_t i = 0; i < c->value_count; i++)
-        if (rn_condition_accepts(c, c->values[i], RN_SLICE("")))
-            return false;
-    return true;
-}
-
 static bool positive_implies(const struct rn_condition *narrow, const struct rn_condition *wide)
 {
-    if (wide->test == RN_TEST_PRESENT)
-        return needs_a_value(narrow);
-    if (narrow->test == RN_TEST_PRESENT)
+    bool networks = narrow->test == RN_TEST_CIDR;
+    size_t inner = networks ? narrow->networks->count : narrow->value_count;
+    size_t outer =
+        networks && wide->test == RN_TEST_CIDR ? wide->networks->count : wide->value_count;
+
+    if (wide->test == RN_TEST_PRESENT) { /* no empty value may pass */
+        for (uint32_t i = 0; i < narrow->value_count; i++)
+            if (rn_condition_accepts(narrow, narrow->values[i], RN_SLICE("")))
+                return false;
+        return true;
+    }
+    if (narrow->test == RN_TEST_PRESENT || networks != (wide->test == RN_TEST_CIDR))
         return false;
-    if (narrow->test == RN_TEST_CIDR || wide->test == RN_TEST_CIDR)
-        return narrow->test == wide->test && networks_cover(narrow->networks, wide->networks);
-    if (is_bound(narrow))
-        return bound_covers(narrow, wide);
-    for (uint32_t i = 0; i < narrow->value_count; i++) {
+    for (size_t i = 0; i < inner; i++) {
         bool covered = false;
 
-        for (uint32_t n = 0; n < wide->value_count && !covered; n++)
-            covered = value_covers(narrow, narrow->values[i], wide, wide->values[n]);
+        for (size_t n = 0; n < outer && !covered; n++)
+            covered = networks
+                          ? wide->networks->items[n].prefix <= narrow->networks->items[i].prefix &&
+                                rn_cidr_contains(&wide->networks->items[n],
+                                                 &narrow->networks->items[i].network)
+                          : value_covers(narrow, narrow->values[i], wide, wide->values[n]);
         if (!covered)
             return false;
     }
-    return narrow->value_count != 0;
+    return inner != 0;
 }
 
 /* --- negated ones -------------------------------------------------------------------- */

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The walk through forwarding headers, backwards: each proxy appends what it
- * has seen, so the right end is what the nearest one wrote. Reading backwards
- * is also what makes quotes harmless: an opening quote that a client sends and
- * never closes would, read forwards, swallow what the proxies append.
+ * Reads forwarding headers backwards: each proxy appends the address it sees, so the nearest proxy
+ * wrote the right end. Reading backwards also makes quotes harmless: if read forwards, a quote that
+ * a client opens and never closes would hide what the proxies append.
  *
  * Empty elements are skipped (RFC 9110 5.6.1.2). An element that is no address
  * (unknown, _hidden, garbage) ends the walk: the author of
@@ -16,17 +15,6 @@
 static bool is_space(char c)
 {
     return c == ' ' || c == '\t';
-}
-
-static struct rn_slice trim(struct rn_slice s)
-{
-    while (s.len > 0 && is_space(s.data[0])) {
-        s.data++;
-        s.len--;
-    }
-    while (s.len > 0 && is_space(s.data[s.len - 1]))
-        s.len--;
-    return s;
 }
 
 /* The quote that opens the string which text[end] closes; `end` if none does. */
@@ -63,14 +51,11 @@ static struct rn_slice take_last(struct rn_slice *list, char separator, bool quo
     struct rn_slice last = {list->data + begin, list->len - begin};
 
     list->len = begin > 0 ? begin - 1 : 0;
-    return trim(last);
-}
-
-/* `for=` in any letter case, without spaces around the equals sign. */
-static bool is_for(struct rn_slice pair)
-{
-    return pair.len >= 4 && (pair.data[0] | 0x20) == 'f' && (pair.data[1] | 0x20) == 'o' &&
-           (pair.data[2] | 0x20) == 'r' && pair.data[3] == '=';
+    for (; last.len > 0 && is_space(last.data[0]); last.len--)
+        last.data++;
+    while (last.len > 0 && is_space(last.data[last.len - 1]))
+        last.len--;
+    return last;
 }
 
 /* The node that an element of Forwarded is for; empty if it names none, or two. */
@@ -81,7 +66,8 @@ static struct rn_slice for_of(struct rn_slice element)
     while (element.len > 0) {
         struct rn_slice pair = take_last(&element, ';', true);
 
-        if (!is_for(pair))
+        if (pair.len < 4 || (pair.data[0] | 0x20) != 'f' || (pair.data[1] | 0x20) != 'o' ||
+            (pair.data[2] | 0x20) != 'r' || pair.data[3] != '=') /* no space before = */
             continue;
         if (node.data)
             return (struct rn_slice){NULL, 0};

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From a request to the rules that apply to it. The index (index_internal.h) proposes
- * candidates, which are alternatives of rules; every condition of a candidate is
- * checked (condition.h), so the index may err on the side of too many and the two ways
- * in, rn_match_request and rn_match_explain, judge by the same functions.
+ * Finds the rules that apply to a request. The index (index_internal.h) proposes candidates, which
+ * are alternatives of rules; every condition of a candidate is checked (condition.h), so the index
+ * may propose too many. rn_match_request and rn_match_explain judge by the same functions.
  */
 #include "rules/match/match.h"
 
@@ -44,19 +43,12 @@ static inline const struct rn_tier *tier_of(const struct rn_match_input *s,
                : NULL;
 }
 
-static bool is_unlimited(const struct rn_tier *tier)
-{
-    for (uint32_t i = 0; i < tier->limit_count; i++)
-        if (tier->limits[i]->spec.algorithm != RATION_UNLIMITED)
-            return false;
-    return true;
-}
-
 /* Judges a rule with an alternative that holds. Sets *tier if the rule applies. */
 static inline __attribute__((always_inline)) struct rn_reason
 judge(const struct rn_match_input *s, const struct rn_rule *rule, const struct rn_tier **tier)
 {
     const struct rn_tier *chosen;
+    uint32_t i = 0;
 
     for (uint32_t at = 0; at < rule->key_count; at++)
         if (present_one(&rule->key[at], s->values) == RN_NO_ATTRIBUTE)
@@ -65,7 +57,9 @@ judge(const struct rn_match_input *s, const struct rn_rule *rule, const struct r
     if (!chosen)
         return (struct rn_reason){.why = RN_WHY_NO_TIER};
     *tier = chosen;
-    return (struct rn_reason){.why = is_unlimited(chosen) ? RN_WHY_UNLIMITED : RN_WHY_APPLIES};
+    while (i < chosen->limit_count && chosen->limits[i]->spec.algorithm == RATION_UNLIMITED)
+        i++;
+    return (struct rn_reason){.why = i == chosen->limit_count ? RN_WHY_UNLIMITED : RN_WHY_APPLIES};
 }
 
 /* Judges any rule. */
@@ -86,41 +80,25 @@ judge_aside(const struct rn_match_input *s, const struct rn_rule *rule, const st
     return reason;
 }
 
-/* Digits only, at least 1; what does not fit counts as the most that does. */
-static bool read_cost(struct rn_slice text, uint64_t *cost)
+/* The cost of a request: digits, at least 1; too large a number counts as UINT64_MAX. */
+static inline uint64_t cost_of(const struct rn_cost *cost, const struct rn_values *values)
 {
+    struct rn_slice text;
     uint64_t value = 0;
 
+    if (cost->attribute == RN_NO_ATTRIBUTE)
+        return cost->fixed;
+    text = values->value[cost->attribute];
     for (size_t i = 0; i < text.len; i++) {
         if (text.data[i] < '0' || text.data[i] > '9')
-            return false;
+            return cost->fixed;
         if (__builtin_mul_overflow(value, 10, &value) ||
             __builtin_add_overflow(value, (uint64_t)(text.data[i] - '0'), &value))
             value = UINT64_MAX; /* overflows again, whatever follows */
     }
-    *cost = value;
-    return value > 0;
-}
-
-static inline uint64_t cost_of(const struct rn_cost *cost, const struct rn_values *values)
-{
-    uint64_t value;
-
-    if (cost->attribute == RN_NO_ATTRIBUTE || !read_cost(values->value[cost->attribute], &value))
+    if (value == 0)
         return cost->fixed;
     return cost->max != 0 && value > cost->max ? cost->max : value;
-}
-
-static inline uint8_t keep_of(const struct rn_priority *priority, const struct rn_values *values)
-{
-    uint32_t level = priority->default_level;
-
-    if (priority->attribute == RN_NO_ATTRIBUTE)
-        return 0;
-    for (uint32_t i = 0; i < priority->level_count; i++)
-        if (rn_slice_equal(priority->levels[i].name, values->value[priority->attribute]))
-            level = i;
-    return level < priority->level_count ? priority->levels[level].keep_percent : 0;
 }
 
 /* The last address that was cut: neighbouring rules usually cut the same one. */
@@ -129,13 +107,6 @@ struct cut {
     uint8_t prefix;
     struct rn_slice text;
 };
-
-static struct rn_slice cut_address(const struct rn_ip *address, uint8_t prefix, char out[48])
-{
-    struct rn_cidr network = {rn_ip_mask(*address, prefix), prefix};
-
-    return (struct rn_slice){out, rn_cidr_write(&network, out)};
-}
 
 static inline __attribute__((always_inline)) void fill_key(const struct rn_ruleset *ruleset,
                                                            const struct rn_values *values,
@@ -155,8 +126,12 @@ static inline __attribute__((always_inline)) void fill_key(const struct rn_rules
 
         if (prefix >= address->bits)
             continue;
-        if (last->attribute != a || last->prefix != prefix)
-            *last = (struct cut){a, prefix, cut_address(address, prefix, match->cut[i])};
+        if (last->attribute != a || last->prefix != prefix) {
+            struct rn_cidr network = {rn_ip_mask(*address, prefix), prefix};
+
+            *last =
+                (struct cut){a, prefix, {match->cut[i], rn_cidr_write(&network, match->cut[i])}};
+        }
         match->key[i] = last->text;
     }
 }
@@ -165,10 +140,20 @@ static inline __attribute__((always_inline)) void
 fill(const struct rn_ruleset *ruleset, const struct rn_rule *rule, const struct rn_tier *tier,
      const struct rn_values *values, struct cut *last, struct rn_match *match)
 {
+    const struct rn_priority *priority = &rule->priority;
+    uint32_t level = priority->default_level;
+
     match->rule = rule;
     match->tier = tier;
     match->cost = cost_of(&rule->cost, values);
-    match->keep_percent = keep_of(&rule->priority, values);
+    match->keep_percent = 0;
+    if (priority->attribute != RN_NO_ATTRIBUTE) {
+        for (uint32_t i = 0; i < priority->level_count; i++)
+            if (rn_slice_equal(priority->levels[i].name, values->value[priority->attribute]))
+                level = i;
+        if (level < priority->level_count)
+            match->keep_percent = priority->levels[level].keep_percent;
+    }
     fill_key(ruleset, values, last, match);
 }
 
@@ -201,20 +186,19 @@ struct found {
     const struct rn_tier *tier;
 };
 
-/* A search under way. */
+/* The state of a search. */
 struct search {
     struct rn_match_input scene;
     struct found found[RN_MATCHES_MAX]; /* ascending */
     uint32_t count;
     bool too_many;
-    /* The segments of the path last asked for, hashed. */
+    /* The hashed segments of the attribute `path`. */
     uint16_t path;
     uint32_t segment_count;
     uint64_t segments[RN_INDEX_SEGMENTS];
 };
 
-/* Keeps the list sorted; a rule can be met twice, through different answers and
- * alternatives. */
+/* Keeps the list sorted. The index may propose a rule twice, for different alternatives. */
 static inline __attribute__((always_inline)) void insert(struct search *s, struct found new)
 {
     uint32_t at = s->count;
@@ -254,7 +238,7 @@ static void split_path(struct search *s, uint16_t attribute)
     }
 }
 
-/* Where the request's answer to a question leads; RN_INDEX_NONE: nowhere. */
+/* The node that the request's answer to a question leads to; RN_INDEX_NONE: none. */
 static uint32_t ask(struct search *s, uint32_t node, const struct rn_index_probe *probe)
 {
     struct rn_slice value = s->scene.values->value[probe->attribute];
@@ -274,7 +258,7 @@ static uint32_t ask(struct search *s, uint32_t node, const struct rn_index_probe
     return rn_index_find(s->scene.index, node, answer);
 }
 
-/* Recurses as deep as questions follow each other: index_build.c's DEPTH_MAX. */
+/* Recurses at most DEPTH_MAX (index_build.c) deep. */
 RN_HOT static void visit(struct search *s, uint32_t number)
 {
     const struct rn_match_index *index = s->scene.index;
@@ -301,8 +285,8 @@ RN_HOT static void visit(struct search *s, uint32_t number)
     }
 }
 
-/* Whether an entry must not let a request pass, because what it asks about the path
- * can be neither affirmed nor denied. */
+/* Whether an entry of the allow list has a condition on an unreadable path: it cannot be decided.
+ */
 static bool is_doubtful(const struct rn_match_input *s, const struct rn_list_entry *e)
 {
     for (uint32_t i = 0; s->values->paths.unreadable && i < e->condition_count; i++)
@@ -332,7 +316,7 @@ find_entry(const struct rn_match_input *s)
 
 /* --- paths with several readings --------------------------------------------------- */
 
-/* Denied by any reading, allowed only by all of them. */
+/* A request is denied if any reading is, and allowed only if all readings are. */
 static RN_ASIDE const struct rn_list_entry *find_entry_by_all(const struct rn_match_input *s,
                                                               struct rn_values *values)
 {
@@ -351,8 +335,8 @@ static RN_ASIDE const struct rn_list_entry *find_entry_by_all(const struct rn_ma
     return deny || !all ? deny : allow;
 }
 
-/* The rules of all readings but the first. The index cannot tell which rules an
- * unreadable path may be meant for. */
+/* Finds the rules of all readings but the first. An unreadable path may be meant for any rule, so
+ * the index cannot be used. */
 static RN_ASIDE void visit_others(struct search *s, struct rn_values *values)
 {
     const struct rn_ruleset *ruleset = s->scene.ruleset;
@@ -372,8 +356,8 @@ static RN_ASIDE void visit_others(struct search *s, struct rn_values *values)
     }
 }
 
-/* By the first reading that the rule applies to. An address that is part of the path
- * is another one in the next reading, so it is copied. */
+/* Fills in a match by the first reading that the rule applies to. An address in the path is copied,
+ * since the next reading overwrites it. */
 static RN_ASIDE void fill_by_reading(const struct rn_match_input *s, const struct rn_rule *rule,
                                      struct rn_values *values, struct rn_match *match)
 {

@@ -1,22 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A path is read byte by byte. Each matter of opinion is a *kind*; a set of
- * kinds says which of them are decided the way that makes more paths equal, and
- * so makes one reading. One pass finds the kinds of a path, then each of their
- * subsets is written out, the full set first.
+ * Finds the readings of a path, since servers read some bytes differently. Each such difference is
+ * a *kind*. A set of kinds makes a reading: the kinds in the set are decided in the way that makes
+ * more paths equal. One pass finds the kinds of a path, then each of their subsets is written out,
+ * the full set first.
  *
- * That the full set comes first matters for keys: what any server takes the path
- * for, read once more with the full set, is the first reading. So all spellings
- * that a server takes for one path have one key. It does not hold where what one
- * kind decides changes what another one means: `..` behind a slash that may be
- * none. Such paths are unreadable; no client sends them by mistake.
+ * The order matters for keys: if a server's reading of a path is read again with the full set, the
+ * result is the first reading. So all spellings that a server reads as one path have one key. This
+ * does not hold where one kind changes the meaning of another, such as `..` after a slash that may
+ * be none. Such paths are unreadable; no client sends them by mistake.
  */
 #include "rules/match/path.h"
 
 #include "base/hints.h"
 #include "base/utf8.h"
 
-/* How the full set reads it; the other way is to leave it where it stands. */
+static int hex_value(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    c = (char)(c | 0x20);
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* How the full set reads each kind; the other way is to leave the bytes as they are. */
 enum {
     SLASH = 1,           /* %2F separates segments */
     BACKSLASH = 2,       /* \ does */
@@ -35,8 +42,8 @@ enum {
 
 struct writer {
     const struct rn_path_settings *settings;
-    unsigned kinds;     /* of this reading */
-    unsigned met;       /* there were */
+    unsigned kinds;     /* the set of this reading */
+    unsigned met;       /* the kinds found in the path */
     bool bad;           /* unreadable, or no room */
     bool ended;         /* by NUL or # */
     bool in_parameters; /* nothing is written until the next segment */
@@ -47,14 +54,6 @@ struct writer {
     char wide[6];            /* a character of UTF-8 that has begun */
     unsigned wide_len, wide_want;
 };
-
-static int hex_value(unsigned char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c |= 0x20;
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
 
 static void put(struct writer *w, const char *text, size_t len)
 {
@@ -70,69 +69,47 @@ static void put(struct writer *w, const char *text, size_t len)
 
 /* --- segments -------------------------------------------------------------------------- */
 
-/* RFC 3986, 5.2.4. To drop empty segments before or after that makes a difference
- * where .. follows one: servers do either. */
-static void resolve_dots(struct writer *w, bool up)
-{
-    w->len = w->slash + 1;
-    if (!up)
-        return;
-    w->bad |= w->after_gap;
-    if (w->slash == 0)
-        return;
-    do
-        w->slash--;
-    while (w->out[w->slash] != '/');
-    w->len = w->slash + 1;
-}
-
 static void end_segment(struct writer *w)
 {
     struct rn_slice segment = {w->out + w->slash + 1, w->len - w->slash - 1};
     bool up = rn_slice_equal(segment, RN_SLICE(".."));
+    bool dots = up || rn_slice_equal(segment, RN_SLICE("."));
 
     w->in_parameters = false;
     if (segment.len == 0) {
         w->after_gap = true;
         return;
     }
-    if (up || rn_slice_equal(segment, RN_SLICE("."))) {
-        w->met |= DOTS;
-        if (w->kinds & DOTS) {
-            resolve_dots(w, up);
-            return;
-        }
+    w->met |= dots ? DOTS : 0;
+    if (!dots || !(w->kinds & DOTS)) {
+        w->after_gap = false;
+        put(w, "/", 1);
+        w->slash = w->bad ? w->slash : w->len - 1;
+        return;
     }
-    w->after_gap = false;
-    put(w, "/", 1);
-    w->slash = w->bad ? w->slash : w->len - 1;
+    /* RFC 3986, 5.2.4. Servers drop empty segments before or after this, which makes a difference
+     * where .. follows one. */
+    w->bad |= up && w->after_gap;
+    if (up && w->slash > 0)
+        do
+            w->slash--;
+        while (w->out[w->slash] != '/');
+    w->len = w->slash + 1;
 }
 
 /* --- characters ------------------------------------------------------------------------ */
 
-/* Whether this reading takes what it has met the full set's way. */
+/* Notes a kind; returns whether this reading decides it as the full set does. */
 static bool meets(struct writer *w, unsigned kind)
 {
     w->met |= kind;
     return (w->kinds & kind) != 0;
 }
 
-static void take_semicolon(struct writer *w, bool escaped)
-{
-    enum rn_path_parameters parameters = w->settings->parameters;
-    bool dropped = parameters == RN_PARAMETERS_IGNORE && !escaped;
-
-    if (!dropped && parameters != RN_PARAMETERS_KEEP)
-        dropped = meets(w, escaped ? PARAMETER_CODE : PARAMETER);
-    if (!dropped)
-        put(w, parameters == RN_PARAMETERS_IGNORE ? "%3B" : ";",
-            parameters == RN_PARAMETERS_IGNORE ? 3 : 1);
-    w->in_parameters |= dropped;
-}
-
-/* One character below 0x80. `escaped`: it was not there as itself. */
+/* One character below 0x80. `escaped`: it was written as an escape. */
 static void take_char(struct writer *w, char c, bool escaped)
 {
+    enum rn_path_parameters parameters = w->settings->parameters;
     bool separates = false;
 
     /* Where the parameters end depends on what is done first. */
@@ -150,8 +127,12 @@ static void take_char(struct writer *w, char c, bool escaped)
         put(w, "%25", 3);
     else if (c == '?')
         put(w, "%3F", 3);
-    else if (c == ';')
-        take_semicolon(w, escaped);
+    else if (c == ';' &&
+             ((parameters == RN_PARAMETERS_IGNORE && !escaped) ||
+              (parameters != RN_PARAMETERS_KEEP && meets(w, escaped ? PARAMETER_CODE : PARAMETER))))
+        w->in_parameters = true;
+    else if (c == ';' && parameters == RN_PARAMETERS_IGNORE)
+        put(w, "%3B", 3);
     else if ((c == '\0' && meets(w, NUL)) || (c == '#' && !escaped && meets(w, FRAGMENT)))
         w->ended = true;
     else if (c == '#')
@@ -187,54 +168,34 @@ static void end_wide(struct writer *w)
         take_byte(w, (char)point, false);
 }
 
-static void take_wide(struct writer *w, char c)
-{
-    unsigned char byte = (unsigned char)c;
-
-    if (byte >= 0xC0 || w->wide_len == 0) {
-        end_wide(w);
-        w->wide_want = (unsigned)__builtin_clz(~((unsigned)byte << 24)); /* ones in front */
-        if (w->wide_want > sizeof w->wide)
-            w->wide_want = 1;
-    }
-    w->wide[w->wide_len++] = c;
-    if (w->wide_len == w->wide_want)
-        end_wide(w);
-}
-
 /* --- bytes ----------------------------------------------------------------------------- */
-
-/* Whether `c` completes an escape whose % was itself escaped; *byte is what that says. */
-static bool is_escape_again(const struct writer *w, char c, char *byte)
-{
-    const char *at;
-
-    if (w->len < w->slash + 5)
-        return false;
-    at = w->out + w->len - 4;
-    if (memcmp(at, "%25", 3) != 0 || hex_value((unsigned char)at[3]) < 0 ||
-        hex_value((unsigned char)c) < 0)
-        return false;
-    *byte = (char)(hex_value((unsigned char)at[3]) << 4 | hex_value((unsigned char)c));
-    return true;
-}
 
 /* Text that is escaped three times is unreadable. */
 static void take_byte(struct writer *w, char c, bool escaped)
 {
     bool again = false;
-    char byte;
 
     if ((unsigned char)c < 0x80)
         end_wide(w);
-    while (!w->in_parameters && is_escape_again(w, c, &byte) && meets(w, TWICE)) {
+    for (; !w->in_parameters && w->len >= w->slash + 5 && hex_value(c) >= 0; w->len -= 4) {
+        const char *at = w->out + w->len - 4; /* does c complete an escape whose % was escaped? */
+
+        if (memcmp(at, "%25", 3) != 0 || hex_value(at[3]) < 0 || !meets(w, TWICE))
+            break;
         w->bad |= again || w->again > w->len - 4;
-        w->len -= 4;
-        c = byte;
+        c = (char)(hex_value(at[3]) << 4 | hex_value(c));
         again = escaped = true;
     }
     if ((unsigned char)c >= 0x80) {
-        take_wide(w, c);
+        if ((unsigned char)c >= 0xC0 || w->wide_len == 0) {
+            end_wide(w);
+            w->wide_want = (unsigned)__builtin_clz(~((unsigned)(unsigned char)c << 24));
+            if (w->wide_want > sizeof w->wide) /* as many bytes as there are ones in front */
+                w->wide_want = 1;
+        }
+        w->wide[w->wide_len++] = c;
+        if (w->wide_len == w->wide_want)
+            end_wide(w);
         return;
     }
     if (!w->ended)
@@ -245,34 +206,6 @@ static void take_byte(struct writer *w, char c, bool escaped)
 
 /* --- a whole path ---------------------------------------------------------------------- */
 
-static void end_path(struct writer *w)
-{
-    const char *dot;
-
-    end_wide(w);
-    end_segment(w);
-    if (w->len == 1 || w->bad)
-        return;
-    w->len--; /* the slash at the end */
-    const char *name = memrchr(w->out, '/', w->len);
-
-    name++;
-    dot = memchr(name, '.', w->len - (size_t)(name - w->out));
-    if (w->settings->ignore_extension && dot && dot != name && meets(w, EXTENSION))
-        w->len = (size_t)(dot - w->out);
-}
-
-/* %u006c: IIS decodes it, to one of several code pages. */
-static bool is_wide_escape(const char *at, size_t len)
-{
-    if (len < 6 || at[0] != '%' || (at[1] | 0x20) != 'u')
-        return false;
-    for (size_t i = 2; i < 6; i++)
-        if (hex_value((unsigned char)at[i]) < 0)
-            return false;
-    return true;
-}
-
 /* Data NULL: unreadable, or no room. */
 static struct rn_slice write_reading(struct writer *w, struct rn_slice path)
 {
@@ -281,20 +214,29 @@ static struct rn_slice write_reading(struct writer *w, struct rn_slice path)
     w->len = w->slash = 0;
     put(w, "/", 1);
     while (i < path.len && !w->ended && !w->bad) {
-        int high = -1, low = -1;
+        const char *at = path.data + i;
+        size_t left = path.len - i;
+        bool is_escape = at[0] == '%' && left > 2 && hex_value(at[1]) >= 0 && hex_value(at[2]) >= 0;
 
-        w->bad |= is_wide_escape(path.data + i, path.len - i);
-        if (path.data[i] == '%' && path.len - i > 2) {
-            high = hex_value((unsigned char)path.data[i + 1]);
-            low = hex_value((unsigned char)path.data[i + 2]);
-        }
-        if (high >= 0 && low >= 0)
-            take_byte(w, (char)(high << 4 | low), true);
+        /* IIS decodes %u006c, to one of several code pages. */
+        w->bad |= left >= 6 && at[0] == '%' && (at[1] | 0x20) == 'u' && hex_value(at[2]) >= 0 &&
+                  hex_value(at[3]) >= 0 && hex_value(at[4]) >= 0 && hex_value(at[5]) >= 0;
+        if (is_escape)
+            take_byte(w, (char)(hex_value(at[1]) << 4 | hex_value(at[2])), true);
         else
-            take_byte(w, path.data[i], false);
-        i += high >= 0 && low >= 0 ? 3 : 1;
+            take_byte(w, at[0], false);
+        i += is_escape ? 3 : 1;
     }
-    end_path(w);
+    end_wide(w);
+    end_segment(w);
+    if (w->len > 1 && !w->bad) {
+        w->len--; /* the slash at the end */
+        const char *name = (const char *)memrchr(w->out, '/', w->len) + 1;
+        const char *dot = memchr(name, '.', w->len - (size_t)(name - w->out));
+
+        if (w->settings->ignore_extension && dot && dot != name && meets(w, EXTENSION))
+            w->len = (size_t)(dot - w->out);
+    }
     return w->bad ? (struct rn_slice){NULL, 0} : (struct rn_slice){w->out, w->len};
 }
 
@@ -303,22 +245,8 @@ static bool is_slash(char c)
     return c == '/' || c == '\\';
 }
 
-/* How many bytes of a path are //host; 0: it does not begin like that. */
-static size_t authority_len(struct rn_slice path)
-{
-    size_t len = 0;
-
-    if (path.len < 2 || path.data[0] != '/' || !is_slash(path.data[1]))
-        return 0;
-    while (len < path.len && is_slash(path.data[len]))
-        len++;
-    while (len < path.len && !is_slash(path.data[len]))
-        len++;
-    return len;
-}
-
-/* The path of http://host/path; anything else is the path. Of http:/path and http:\\host
- * servers do not agree what that is: false. */
+/* Sets *path to the path of http://host/path; any other target is the path itself. False:
+ * http:/path and http:\\host, on which servers do not agree. */
 static bool drop_scheme(struct rn_slice target, struct rn_slice *path)
 {
     static const char letters[] =
@@ -342,23 +270,8 @@ static bool drop_scheme(struct rn_slice target, struct rn_slice *path)
 
 /* --- all readings ---------------------------------------------------------------------- */
 
-/* Whether the kinds of a path can be decided independently of each other. */
-static bool is_readable(unsigned kinds, struct rn_slice authority)
-{
-    if (__builtin_popcount(kinds) > KINDS_MAX)
-        return false;
-    if (kinds & DOTS && kinds & ~(unsigned)(DOTS | EXTENSION))
-        return false;
-    if (kinds & TWICE && kinds & BAD_UTF8) /* what is dropped may stand inside an escape */
-        return false;
-    for (size_t i = 0; i < authority.len; i++)
-        if (authority.data[i] && strchr("%;#", authority.data[i]))
-            return false;
-    return true;
-}
-
-/* One more reading, unless it is known. False: unreadable, also because there are
- * kinds that show in this reading alone: dots that are spelt in overlong UTF-8. */
+/* Adds a reading, unless it is known. False: unreadable, also if this reading alone has a kind,
+ * such as dots in overlong UTF-8. */
 static bool add_reading(struct rn_path_readings *r, struct writer w, struct rn_slice path,
                         unsigned all, size_t *used)
 {
@@ -377,39 +290,53 @@ static bool add_reading(struct rn_path_readings *r, struct writer w, struct rn_s
     return true;
 }
 
-/* Decodes to the end and cuts nothing off, once with as few segments as possible and
- * once with as many. False: unreadable. */
+/* Finds the kinds of a path, with one reading of as few segments as possible and one of as many.
+ * False: unreadable, also where kinds cannot be decided independently of each other. */
 static bool find_kinds(struct rn_path_readings *r, struct writer w, struct rn_slice path,
-                       unsigned *kinds)
+                       size_t authority_len, unsigned *kinds)
 {
-    struct writer split = w;
+    static const unsigned sets[] = {TWICE, TWICE | SLASH | BACKSLASH | BACKSLASH_CODE};
 
-    w.out = split.out = r->room;
-    w.room = split.room = sizeof r->room;
-    w.kinds = TWICE;
-    if (!write_reading(&w, path).data)
+    *kinds = authority_len != 0 ? AUTHORITY : 0;
+    for (size_t i = 0; i < RN_COUNT(sets); i++) {
+        struct writer one = w;
+
+        one.kinds = sets[i];
+        one.out = r->room;
+        one.room = sizeof r->room;
+        if (!write_reading(&one, path).data)
+            return false;
+        *kinds |= one.met;
+    }
+    if (__builtin_popcount(*kinds) > KINDS_MAX)
         return false;
-    split.kinds = TWICE | SLASH | BACKSLASH | BACKSLASH_CODE;
-    if (!write_reading(&split, path).data)
+    if (*kinds & DOTS && *kinds & ~(unsigned)(DOTS | EXTENSION))
         return false;
-    *kinds = w.met | split.met;
+    if (*kinds & TWICE && *kinds & BAD_UTF8) /* what is dropped may stand inside an escape */
+        return false;
+    for (size_t i = 0; i < authority_len; i++)
+        if (path.data[i] && strchr("%;#", path.data[i]))
+            return false;
     return true;
 }
 
 RN_ASIDE void rn_path_read_all(struct rn_slice target, const struct rn_path_settings *settings,
                                struct rn_path_readings *readings)
 {
-    struct rn_slice path, authority, after;
+    struct rn_slice path, after;
     struct writer w = {.settings = settings};
-    size_t used = 0;
+    size_t used = 0, host = 0; /* `host` bytes of the path are //host */
     unsigned kinds = 0;
-    bool good =
-        drop_scheme(rn_path_cut_query(target), &path) && find_kinds(readings, w, path, &kinds);
+    bool good = drop_scheme(rn_path_cut_query(target), &path);
 
-    authority = (struct rn_slice){path.data, authority_len(path)};
-    after = (struct rn_slice){path.data + authority.len, path.len - authority.len};
-    kinds |= authority.len != 0 ? AUTHORITY : 0;
-    good = good && is_readable(kinds, authority);
+    if (path.len >= 2 && path.data[0] == '/' && is_slash(path.data[1])) {
+        while (host < path.len && is_slash(path.data[host]))
+            host++;
+        while (host < path.len && !is_slash(path.data[host]))
+            host++;
+    }
+    after = (struct rn_slice){path.data + host, path.len - host};
+    good = good && find_kinds(readings, w, path, host, &kinds);
     readings->count = 0;
     readings->unreadable = false;
     for (w.kinds = kinds; good; w.kinds = (w.kinds - 1) & kinds) {

@@ -108,18 +108,6 @@ void rn_reason_write_finding(struct rn_buf *out, const struct rn_finding *f)
 
 /* --- keys and tiers ------------------------------------------------------------------ */
 
-static void put_no_key(struct rn_buf *out, const struct rn_ruleset *ruleset,
-                       const struct rn_key_part *part)
-{
-    rn_buf_put_literal(out, "no key: ");
-    for (unsigned i = 0; i < part->count; i++) {
-        if (i != 0)
-            rn_buf_put_literal(out, " and ");
-        rn_buf_put_slice(out, ruleset->attributes[part->attributes[i]].name);
-    }
-    rn_buf_putf(out, " %s absent", part->count == 1 ? "is" : "are");
-}
-
 static void put_no_tier(struct rn_buf *out, const struct rn_ruleset *ruleset,
                         const struct rn_rule *rule, const struct rn_values *values)
 {
@@ -165,44 +153,41 @@ static void put_conditions(struct rn_buf *out, const struct rn_ruleset *ruleset,
         rn_buf_put_literal(out, "the rule has no conditions");
 }
 
-/* The first condition of each alternative that does not hold. */
-static void put_failures(struct rn_buf *out, const struct rn_ruleset *ruleset,
-                         const struct rn_rule *rule, const struct rn_values *values)
-{
-    bool several = rule->alternative_count > 1;
-
-    if (several)
-        rn_buf_put_literal(out, "no alternative holds: ");
-    for (uint32_t i = 0; i < rule->alternative_count; i++) {
-        const struct rn_alternative *a = &rule->alternatives[i];
-        struct rn_finding finding = {.holds = true};
-
-        for (uint32_t n = 0; finding.holds && n < a->condition_count; n++)
-            finding = rn_reason_find(ruleset, &a->conditions[n], values);
-        if (several)
-            rn_buf_putf(out, "%s(%" PRIu32 ") ", i == 0 ? "" : "; ", i + 1);
-        if (!finding.holds)
-            rn_reason_write_finding(out, &finding);
-    }
-}
-
 void rn_reason_write(struct rn_buf *out, const struct rn_ruleset *ruleset,
                      const struct rn_rule *rule, const struct rn_values *values,
                      struct rn_reason reason)
 {
+    const struct rn_key_part *part = reason.why == RN_WHY_NO_KEY ? &rule->key[reason.at] : NULL;
+    bool several = rule->alternative_count > 1;
+
     switch (reason.why) {
     case RN_WHY_APPLIES:
-        put_conditions(out, ruleset, rule, values, reason.alternative);
-        break;
     case RN_WHY_UNLIMITED:
         put_conditions(out, ruleset, rule, values, reason.alternative);
-        rn_buf_put_literal(out, "; the tier is unlimited");
+        if (reason.why == RN_WHY_UNLIMITED)
+            rn_buf_put_literal(out, "; the tier is unlimited");
         break;
-    case RN_WHY_CONDITION:
-        put_failures(out, ruleset, rule, values);
+    case RN_WHY_CONDITION: /* the first of each alternative that does not hold */
+        if (several)
+            rn_buf_put_literal(out, "no alternative holds: ");
+        for (uint32_t i = 0; i < rule->alternative_count; i++) {
+            const struct rn_alternative *a = &rule->alternatives[i];
+            struct rn_finding finding = {.holds = true};
+
+            for (uint32_t n = 0; finding.holds && n < a->condition_count; n++)
+                finding = rn_reason_find(ruleset, &a->conditions[n], values);
+            if (several)
+                rn_buf_putf(out, "%s(%" PRIu32 ") ", i == 0 ? "" : "; ", i + 1);
+            if (!finding.holds)
+                rn_reason_write_finding(out, &finding);
+        }
         break;
     case RN_WHY_NO_KEY:
-        put_no_key(out, ruleset, &rule->key[reason.at]);
+        for (unsigned i = 0; i < part->count; i++) {
+            rn_buf_put_slice(out, i == 0 ? RN_SLICE("no key: ") : RN_SLICE(" and "));
+            rn_buf_put_slice(out, ruleset->attributes[part->attributes[i]].name);
+        }
+        rn_buf_putf(out, " %s absent", part->count == 1 ? "is" : "are");
         break;
     case RN_WHY_NO_TIER:
         put_no_tier(out, ruleset, rule, values);

@@ -17,17 +17,8 @@ struct origin {
     struct rn_slice peer, path, host; /* data NULL: not given */
 };
 
-static void put(const struct rn_match_index *index, uint16_t name, struct rn_slice value,
-                struct rn_values *values)
-{
-    for (uint16_t a = index->names[name].attribute; a != RN_NO_ATTRIBUTE; a = index->next[a])
-        if (!values->value[a].data)
-            values->value[a] = value;
-}
-
-/* Host names are alike in any letter case, with a port and with a dot at the
- * end; a rule must not be dodged by the spelling. One that is longer than a host
- * name can be is left as it is. */
+/* Letter case, a port and a dot at the end make no difference between host names, so that no
+ * spelling evades a rule. A text that is too long for a host name is not changed. */
 static struct rn_slice spell_host(struct rn_slice host, char scratch[256])
 {
     const char *colon = memrchr(host.data, ':', host.len);
@@ -71,7 +62,7 @@ static inline void forget_path(struct rn_values *values)
     values->paths.text[0] = (struct rn_slice){NULL, 0};
 }
 
-/* An empty one is as good as none. */
+/* An empty path is as good as none. */
 static inline struct rn_slice read_path(const struct rn_ruleset *ruleset, struct rn_slice target,
                                         struct rn_values *values)
 {
@@ -83,23 +74,7 @@ static inline struct rn_slice read_path(const struct rn_ruleset *ruleset, struct
     return values->paths.text[0];
 }
 
-/* Notes the first of each name; returns the value as rules see it. */
-static struct rn_slice note_origin(const struct rn_ruleset *ruleset, struct origin *origin,
-                                   uint16_t name, struct rn_slice value, struct rn_values *values)
-{
-    if (name == RN_NAME_PATH) {
-        if (!origin->path.data)
-            origin->path = value = read_path(ruleset, value, values);
-    } else if (name == RN_NAME_IP && !origin->peer.data) {
-        origin->peer = value;
-    } else if (name == RN_NAME_HOST && value.len > 0 && !origin->host.data) {
-        origin->host = value = spell_host(value, values->host);
-    } else if (name == RN_NAME_METHOD) {
-        value = spell_method(value, values->method);
-    }
-    return value;
-}
-
+/* Stores the attributes that the request has, as rules see them, and the first of each origin. */
 static void take_given(const struct rn_ruleset *ruleset, struct origin *origin,
                        struct rn_values *values)
 {
@@ -113,9 +88,17 @@ static void take_given(const struct rn_ruleset *ruleset, struct origin *origin,
 
         if (name == UINT16_MAX || !value.data)
             continue;
-        if (name < RN_NAMES_FIXED)
-            value = note_origin(ruleset, origin, name, value, values);
-        put(index, name, value, values);
+        if (name == RN_NAME_PATH && !origin->path.data)
+            origin->path = value = read_path(ruleset, value, values);
+        else if (name == RN_NAME_IP && !origin->peer.data)
+            origin->peer = value;
+        else if (name == RN_NAME_HOST && value.len > 0 && !origin->host.data)
+            origin->host = value = spell_host(value, values->host);
+        else if (name == RN_NAME_METHOD)
+            value = spell_method(value, values->method);
+        for (uint16_t a = index->names[name].attribute; a != RN_NO_ATTRIBUTE; a = index->next[a])
+            if (!values->value[a].data)
+                values->value[a] = value;
     }
 }
 
@@ -130,38 +113,16 @@ static void canonicalise(struct rn_slice *value, struct rn_ip *address, char scr
     *value = (struct rn_slice){scratch, rn_ip_write(address, scratch)};
 }
 
-static bool is_header(const struct ration_attribute *given, struct rn_slice header)
-{
-    size_t prefix = sizeof HEADER - 1;
-
-    return given->name_len == prefix + header.len && given->value &&
-           memcmp(given->name, HEADER, prefix) == 0 &&
-           memcmp(given->name + prefix, header.data, header.len) == 0;
-}
-
-/* A header that came several times is one list, in order: the last is read
- * first. */
-static struct rn_ip find_client(const struct rn_attribute *attribute,
-                                const struct ration_request *request, struct rn_ip peer,
-                                const struct rn_cidr_set *trusted)
-{
-    struct rn_forwarded walk = {trusted, attribute->forwarded_rfc7239, peer, 0};
-    bool on = rn_cidr_set_contains(trusted, &peer);
-
-    for (size_t i = request->count; on && i-- > 0;) {
-        const struct ration_attribute *given = &request->attributes[i];
-
-        if (is_header(given, attribute->header))
-            on = rn_forwarded_walk(&walk, (struct rn_slice){given->value, given->value_len});
-    }
-    return walk.client;
-}
-
+/* Follows a header such as X-Forwarded-For from the peer to the client, as far as proxies are
+ * trusted. A header that came several times is one list, whose last element is read first. */
 static void derive_client(const struct rn_ruleset *ruleset, uint16_t number,
                           const struct origin *origin, struct rn_values *values)
 {
-    struct rn_slice *value = &values->value[number];
-    struct rn_ip *address = &values->address[number], client;
+    const struct ration_request *request = origin->request;
+    const struct rn_attribute *attribute = &ruleset->attributes[number];
+    struct rn_slice *value = &values->value[number], header = attribute->header;
+    struct rn_ip *address = &values->address[number];
+    size_t prefix = sizeof HEADER - 1;
 
     *value = origin->peer;
     if (!value->data)
@@ -169,39 +130,43 @@ static void derive_client(const struct rn_ruleset *ruleset, uint16_t number,
     canonicalise(value, address, values->scratch[number]);
     if (address->bits == 0 || !ruleset->trusted_proxies)
         return;
-    client = find_client(&ruleset->attributes[number], origin->request, *address,
-                         ruleset->trusted_proxies);
-    if (rn_ip_equal(&client, address))
-        return;
-    *address = client;
-    *value =
-        (struct rn_slice){values->scratch[number], rn_ip_write(&client, values->scratch[number])};
-}
+    struct rn_forwarded walk = {ruleset->trusted_proxies, attribute->forwarded_rfc7239, *address,
+                                0};
+    bool on = rn_cidr_set_contains(walk.trusted, address);
 
-/* An unreadable path may mean any segment. */
-static struct rn_slice segment_of(const struct rn_attribute *attribute, struct rn_slice path,
-                                  const struct rn_values *values)
-{
-    if (rn_unlikely(values->paths.unreadable))
-        return path;
-    if (path.data && rn_pattern_match_path(attribute->pattern, path))
-        return rn_pattern_segment(path, attribute->segment);
-    return (struct rn_slice){NULL, 0};
+    for (size_t i = request->count; on && i-- > 0;) {
+        const struct ration_attribute *given = &request->attributes[i];
+
+        if (given->name_len == prefix + header.len && given->value &&
+            memcmp(given->name, HEADER, prefix) == 0 &&
+            memcmp(given->name + prefix, header.data, header.len) == 0)
+            on = rn_forwarded_walk(&walk, (struct rn_slice){given->value, given->value_len});
+    }
+    if (rn_ip_equal(&walk.client, address))
+        return;
+    *address = walk.client;
+    *value =
+        (struct rn_slice){values->scratch[number], rn_ip_write(address, values->scratch[number])};
 }
 
 static void derive(const struct rn_ruleset *ruleset, uint16_t number, const struct origin *origin,
                    struct rn_values *values)
 {
     const struct rn_attribute *attribute = &ruleset->attributes[number];
-    struct rn_slice *value = &values->value[number];
+    struct rn_slice *value = &values->value[number], path = origin->path;
 
     values->address[number].bits = 0;
     if (attribute->source == RN_SOURCE_FORWARDED) {
         derive_client(ruleset, number, origin, values);
         return;
     }
-    if (attribute->source == RN_SOURCE_PATH)
-        *value = segment_of(attribute, origin->path, values);
+    if (attribute->source == RN_SOURCE_PATH) {
+        *value = (struct rn_slice){NULL, 0};
+        if (rn_unlikely(values->paths.unreadable)) /* it may mean any segment */
+            *value = path;
+        else if (path.data && rn_pattern_match_path(attribute->pattern, path))
+            *value = rn_pattern_segment(path, attribute->segment);
+    }
     if (attribute->is_ip && value->data)
         canonicalise(value, &values->address[number], values->scratch[number]);
     if (attribute->is_number)

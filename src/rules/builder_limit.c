@@ -20,50 +20,41 @@ static uint64_t capacity_of(const struct ration_limit *spec)
     return spec->algorithm == RATION_TOKEN_BUCKET && spec->burst != 0 ? spec->burst : spec->amount;
 }
 
-/* Copies the boundaries of a zone's calendar into the arena. */
-static struct rn_calendar *make_calendar(struct rn_builder *builder,
-                                         const struct ration_limit *spec, const char **fault)
+/* The calendar of a unit and zone, which all its limits share; its boundaries are copied into the
+ * arena. NULL: *fault says why, or memory ran out. */
+static const struct rn_calendar *find_calendar(struct rn_builder *builder,
+                                               const struct ration_limit *spec, uint64_t id,
+                                               const char **fault)
 {
-    struct rn_calendar *calendar = rn_builder_alloc(builder, 1, sizeof *calendar);
+    struct rn_rule_limit *const *limits = builder->limits.items;
     struct ration_error error = {.text = ""};
     int64_t *ends = NULL, *copy = NULL;
     uint32_t count = 0;
 
-    int failed = calendar == NULL
-                     ? RATION_ENOMEM
-                     : rn_calendar_load(spec->zone, spec->calendar, &ends, &count, &error);
-    if (!failed)
-        copy = rn_builder_alloc(builder, count, sizeof *copy);
-    if (copy != NULL) {
-        memcpy(copy, ends, count * sizeof *copy);
-        *calendar = (struct rn_calendar){.ends = copy, .count = count};
-    }
-    free(ends);
+    for (uint32_t i = builder->limits.count; i-- > 0;)
+        if (limits[i]->limit.calendar_id == id)
+            return limits[i]->limit.calendar;
+    int failed = rn_calendar_load(spec->zone, spec->calendar, &ends, &count, &error);
+
     if (failed == RATION_ENOMEM) {
         builder->failed = true;
     } else if (failed) {
         snprintf(builder->fault, sizeof builder->fault, "%s", error.text);
         *fault = builder->fault;
     }
-    return copy == NULL ? NULL : calendar;
-}
+    if (failed)
+        return NULL;
+    struct rn_calendar *calendar = rn_builder_alloc(builder, 1, sizeof *calendar);
+    struct rn_calendar **slot = rn_builder_push(builder, &builder->calendars, sizeof calendar);
 
-/* One calendar serves all limits of a unit and zone. */
-static const struct rn_calendar *find_calendar(struct rn_builder *builder,
-                                               const struct ration_limit *spec, uint64_t id,
-                                               const char **fault)
-{
-    struct rn_rule_limit *const *limits = builder->limits.items;
-
-    for (uint32_t i = builder->limits.count; i-- > 0;)
-        if (limits[i]->limit.calendar_id == id)
-            return limits[i]->limit.calendar;
-
-    struct rn_calendar *calendar = make_calendar(builder, spec, fault);
-    struct rn_calendar **slot = calendar == NULL ? NULL
-                                                 : rn_builder_push(builder, &builder->calendars,
-                                                                   sizeof(struct rn_calendar *));
-    return slot == NULL ? NULL : (*slot = calendar);
+    copy = rn_builder_alloc(builder, count, sizeof *copy);
+    if (copy != NULL && count != 0)
+        memcpy(copy, ends, count * sizeof *copy);
+    free(ends);
+    if (calendar == NULL || slot == NULL || copy == NULL)
+        return NULL;
+    *calendar = (struct rn_calendar){.ends = copy, .count = count};
+    return *slot = calendar;
 }
 
 struct rn_rule_limit *rn_builder_limit(struct rn_builder *builder, const struct rn_rule *rule,
@@ -93,14 +84,14 @@ struct rn_rule_limit *rn_builder_limit(struct rn_builder *builder, const struct 
     if (compiled.calendar_id != 0) {
         const struct rn_calendar *calendar =
             find_calendar(builder, spec, compiled.calendar_id, fault);
+
         if (calendar == NULL)
             return NULL;
         rn_limit_set_calendar(&compiled, calendar);
     }
-
-    struct rn_rule_limit *limit = rn_builder_alloc(builder, 1, sizeof *limit), **slot;
-
-    if (limit == NULL || !(slot = rn_builder_push(builder, &builder->limits, sizeof limit)))
+    struct rn_rule_limit *limit = rn_builder_alloc(builder, 1, sizeof *limit);
+    struct rn_rule_limit **slot = rn_builder_push(builder, &builder->limits, sizeof limit);
+    if (limit == NULL || slot == NULL)
         return NULL;
     *limit = (struct rn_rule_limit){
         .spec = *spec, .limit = compiled, .soft_units = units, .id = builder->limits.count - 1};

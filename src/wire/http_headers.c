@@ -96,8 +96,7 @@ static enum rn_parse heed(struct rn_http_parser *parser, const struct rn_http_he
             break;
         if (!RN_HTTP_IS(value, "100-continue"))
             return rn_http_refuse(error, 417, "Expect can be 100-continue only");
-        if (parser->minor == 1) /* RFC 9110 §10.1.1: ignored in HTTP/1.0 */
-            parser->facts |= RN_HTTP_SAYS_EXPECT;
+        parser->facts |= parser->minor == 1 ? RN_HTTP_SAYS_EXPECT : 0; /* RFC 9110 §10.1.1 */
         break;
     case 10:
         if (RN_HTTP_IS(name, "connection"))
@@ -110,7 +109,6 @@ static enum rn_parse heed(struct rn_http_parser *parser, const struct rn_http_he
     case 17:
         if (RN_HTTP_IS(name, "transfer-encoding"))
             return heed_framing(parser, header, error);
-        break;
     }
     return RN_PARSE_DONE;
 }

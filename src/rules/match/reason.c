@@ -161,11 +161,10 @@ void rn_reason_write(struct rn_buf *out, const struct rn_ruleset *ruleset,
     bool several = rule->alternative_count > 1;
 
     switch (reason.why) {
-    case RN_WHY_APPLIES:
     case RN_WHY_UNLIMITED:
+    case RN_WHY_APPLIES:
         put_conditions(out, ruleset, rule, values, reason.alternative);
-        if (reason.why == RN_WHY_UNLIMITED)
-            rn_buf_put_literal(out, "; the tier is unlimited");
+        rn_buf_putf(out, "%s", reason.why == RN_WHY_UNLIMITED ? "; the tier is unlimited" : "");
         break;
     case RN_WHY_CONDITION: /* the first of each alternative that does not hold */
         if (several)

@@ -293,19 +293,14 @@ bool rn_mistakes_key(struct rn_builder *builder, const struct rn_node *map,
     for (size_t i = 0; i < RN_COUNT(conditions); i++) {
         if (!rn_slice_is(key, conditions[i].key))
             continue;
-        struct rn_excerpt text = rn_excerpt(value->text);
-        const char *shown = "...";
-        struct list_text list;
+        bool is_text = value->kind == RN_NODE_SCALAR;
+        bool is_list = is_text && memchr(value->text.data, ',', value->text.len) != NULL;
 
-        if (value->kind == RN_NODE_SCALAR &&
-            memchr(value->text.data, ',', value->text.len) != NULL) {
-            list = as_list(value->text);
-            shown = list.text;
-        } else if (value->kind == RN_NODE_SCALAR) {
-            shown = text.text;
-        }
         rn_report_error(builder->report, value->key->at, "%s is a condition; write when: {%s: %s}",
-                        rn_excerpt(value->key->text).text, conditions[i].attribute, shown);
+                        rn_excerpt(key).text, conditions[i].attribute,
+                        is_list   ? as_list(value->text).text
+                        : is_text ? rn_excerpt(value->text).text
+                                  : "...");
         return true;
     }
     return false;

@@ -154,47 +154,48 @@ static void read_setting(struct rn_builder *builder, const struct rn_node *node)
                                    .column = node->at.column};
 }
 
+static const char *const server_keys[] = {"http",
+                                          "resp",
+                                          "grpc",
+                                          "admin",
+                                          "state",
+                                          "memory",
+                                          "workers",
+                                          "redis",
+                                          "redis_file",
+                                          "admin_token",
+                                          "admin_token_file",
+                                          "tokens",
+                                          "connections",
+                                          "input_memory",
+                                          "trust_local",
+                                          "per_address",
+                                          "tls_cert",
+                                          "tls_key",
+                                          "tls_client_ca",
+                                          "tls_min",
+                                          "tls",
+                                          "grpc_max_age",
+                                          "rls_headers",
+                                          "rls_metadata",
+                                          "rls_quota_mode",
+                                          "redis_deadline",
+                                          "redis_nodes",
+                                          "redis_key_secret",
+                                          "redis_key_secret_file",
+                                          "redis_changes",
+                                          "log_keys",
+                                          "log_format",
+                                          "log_level"};
+
 void rn_native_server(struct rn_builder *builder, const struct rn_node *node)
 {
-    static const char *const keys[] = {"http",
-                                       "resp",
-                                       "grpc",
-                                       "admin",
-                                       "state",
-                                       "memory",
-                                       "workers",
-                                       "redis",
-                                       "redis_file",
-                                       "admin_token",
-                                       "admin_token_file",
-                                       "tokens",
-                                       "connections",
-                                       "input_memory",
-                                       "trust_local",
-                                       "per_address",
-                                       "tls_cert",
-                                       "tls_key",
-                                       "tls_client_ca",
-                                       "tls_min",
-                                       "tls",
-                                       "grpc_max_age",
-                                       "rls_headers",
-                                       "rls_metadata",
-                                       "rls_quota_mode",
-                                       "redis_deadline",
-                                       "redis_nodes",
-                                       "redis_key_secret",
-                                       "redis_key_secret_file",
-                                       "redis_changes",
-                                       "log_keys",
-                                       "log_format",
-                                       "log_level"};
-
-    if (!rn_native_map(builder, node, keys, RN_COUNT(keys)))
+    if (!rn_native_map(builder, node, server_keys, RN_COUNT(server_keys)))
         return;
     RN_NODE_EACH(value, node) {
         if (!rn_slice_is(value->key->text, "tokens")) {
-            if (rn_slice_find(value->key->text, keys, RN_COUNT(keys)) < RN_COUNT(keys))
+            if (rn_slice_find(value->key->text, server_keys, RN_COUNT(server_keys)) <
+                RN_COUNT(server_keys))
                 read_setting(builder, value);
         } else if (rn_node_expect(value, RN_NODE_MAP, builder->report)) {
             RN_NODE_EACH(token, value)

@@ -96,7 +96,8 @@ static enum rn_parse heed(struct rn_http_parser *parser, const struct rn_http_he
             break;
         if (!RN_HTTP_IS(value, "100-continue"))
             return rn_http_refuse(error, 417, "Expect can be 100-continue only");
-        parser->facts |= parser->minor == 1 ? RN_HTTP_SAYS_EXPECT : 0; /* RFC 9110 §10.1.1 */
+        if (parser->minor == 1) /* RFC 9110 §10.1.1: ignored in HTTP/1.0 */
+            parser->facts |= RN_HTTP_SAYS_EXPECT;
         break;
     case 10:
         if (RN_HTTP_IS(name, "connection"))

@@ -8,7 +8,8 @@
 #include "limiter/rulebook/explain.h"
 #include "limiter/tickets/ticket.h"
 
-/* --- a limit that came along ------------------------------------------------------------ */
+/* --- a limit that comes with the request
+ * ------------------------------------------------------------ */
 
 void rn_decision_from_charge(struct ration_outcome *out, const struct ration_charge *c,
                              const struct ration_limit *limit)
@@ -39,101 +40,78 @@ static void refuse_wait(struct ration_verdict *v, int64_t delay_ns, int64_t max_
     v->delay_ns = 0;
 }
 
-static bool is_too_long(const struct ration_verdict *v, int64_t max_wait_ns)
+static int take_or_peek(struct ration *r, struct ration_charge *c, bool peek, int64_t max_wait_ns,
+                        int64_t now_ns)
 {
-    return max_wait_ns > 0 && v->allowed && v->delay_ns > max_wait_ns;
-}
-
-static int peek(struct ration *r, struct ration_charge *c, int64_t max_wait_ns, int64_t now_ns)
-{
-    int code = ration_peek(r, c, now_ns);
-
-    if (code == 0 && is_too_long(&c->verdict, max_wait_ns))
-        refuse_wait(&c->verdict, c->verdict.delay_ns, max_wait_ns);
-    return code;
-}
-
-static int take(struct ration *r, struct ration_charge *c, int64_t max_wait_ns, int64_t now_ns)
-{
-    int code = ration_take(r, c, now_ns);
+    int code = peek ? ration_peek(r, c, now_ns) : ration_take(r, c, now_ns);
     int64_t delay_ns = c->verdict.delay_ns;
 
-    if (code != 0 || !is_too_long(&c->verdict, max_wait_ns))
+    if (code != 0 || max_wait_ns <= 0 || !c->verdict.allowed || delay_ns <= max_wait_ns)
         return code;
-    (void)ration_give_back(r, c,
-                           RATION_NOW);   /* the tail: if we are not last any more, it is burnt */
-    code = ration_peek(r, c, RATION_NOW); /* what is left without us */
+    if (!peek) {
+        /* The last place of a queue can be given back; another one is lost. */
+        (void)ration_give_back(r, c, RATION_NOW);
+        code = ration_peek(r, c, RATION_NOW); /* what is left without this caller */
+    }
     refuse_wait(&c->verdict, delay_ns, max_wait_ns);
     return code;
 }
 
-static int charge_limit(struct ration *r, const struct rn_params *params, enum rn_verb verb,
-                        struct rn_decision *d)
+static int64_t longest_wait_ns(const struct rn_params *params)
 {
-    int64_t max_wait_ns = params->max_wait_ns;
-
-    if (max_wait_ns == 0 && params->wait == RN_WAIT_HOLD)
-        max_wait_ns = RN_REPLY_DELAY_MAX_NS;
-    switch (verb) {
-    case RN_RESERVE:
-        return ration_reserve_ticket(r, &d->charge,
-                                     params->for_ns ? params->for_ns : RN_RESERVE_FOR_NS, d->at_ns,
-                                     d->ticket);
-    case RN_ACQUIRE:
-        return ration_acquire_ticket(r, &d->charge, params->for_ns, d->at_ns, d->ticket);
-    case RN_CHECK:
-        break;
-    }
-    if (params->credit)
-        return ration_credit(r, &d->charge, d->at_ns);
-    if (params->peek)
-        return peek(r, &d->charge, max_wait_ns, d->at_ns);
-    return take(r, &d->charge, max_wait_ns, d->at_ns);
-}
-
-static int check_kind(const struct rn_params *params, enum rn_verb verb, struct ration_error *error)
-{
-    bool places = params->limit.algorithm == RATION_CONCURRENCY;
-
-    if (places && verb != RN_ACQUIRE)
-        return rn_error_set(error, RATION_EINVAL, 0,
-                            "a limit of places (\"20 concurrent\") is acquired and released, not "
-                            "charged; use acquire");
-    if (!places && verb == RN_ACQUIRE)
-        return rn_error_set(error, RATION_EINVAL, 0,
-                            "only places can be acquired; write a limit such as \"20 concurrent\"");
-    return 0;
+    return params->max_wait_ns == 0 && params->wait == RN_WAIT_HOLD ? RN_REPLY_DELAY_MAX_NS
+                                                                    : params->max_wait_ns;
 }
 
 static int decide_by_limit(struct ration *r, const struct rn_params *params, enum rn_verb verb,
                            struct rn_decision *d, struct ration_error *error)
 {
-    int code = check_kind(params, verb, error);
+    bool places = params->limit.algorithm == RATION_CONCURRENCY;
+    int64_t for_ns = params->for_ns;
+    int code = 0;
 
-    if (code != 0)
-        return code;
+    if (places != (verb == RN_ACQUIRE))
+        return rn_error_set(
+            error, RATION_EINVAL, 0, "%s",
+            places ? "a limit of places (\"20 concurrent\") is acquired and released, not charged; "
+                     "use acquire"
+                   : "only places can be acquired; write a limit such as \"20 concurrent\"");
     d->limit = params->limit;
     d->charge = (struct ration_charge){.ad_hoc = &d->limit,
                                        .key = params->key.data,
                                        .key_len = params->key.len,
                                        .cost = params->cost,
                                        .drain = params->drain};
-    code = charge_limit(r, params, verb, d);
+    switch (verb) {
+    case RN_RESERVE:
+        code = ration_reserve_ticket(r, &d->charge, for_ns ? for_ns : RN_RESERVE_FOR_NS, d->at_ns,
+                                     d->lease_ticket);
+        break;
+    case RN_ACQUIRE:
+        code = ration_acquire_ticket(r, &d->charge, for_ns, d->at_ns, d->lease_ticket);
+        break;
+    case RN_CHECK:
+        code = params->credit
+                   ? ration_credit(r, &d->charge, d->at_ns)
+                   : take_or_peek(r, &d->charge, params->peek, longest_wait_ns(params), d->at_ns);
+        break;
+    }
     if (code == 0)
         rn_decision_from_charge(&d->outcome, &d->charge, &d->limit);
+    else
+        (void)rn_limiter_judge(r, &params->limit, error);
     return code;
 }
 
 /* --- rules ---------------------------------------------------------------------------------- */
 
-/* To all limits that apply. The answer is that of a look, which nothing refuses. */
-static int give_back(struct ration *r, const struct rn_params *params, struct rn_decision *d)
+/* Gives units back to all limits that apply. The answer is that of a peek, without refusal. */
+static int credit(struct ration *r, const struct rn_params *params, struct rn_decision *d)
 {
     struct ration_request request = {.attributes = params->attributes,
                                      .count = params->attribute_count};
     struct ration_decision *decision = &d->outcome.decision;
-    uint64_t most = INT64_MAX;
-    int64_t units = (int64_t)(params->cost < most ? params->cost : most);
+    int64_t units = (int64_t)(params->cost < INT64_MAX ? params->cost : INT64_MAX);
     int code = ration_state_adjust(r, &request, NULL, 0, -units, d->at_ns);
 
     if (code == 0)
@@ -152,72 +130,28 @@ static int ask_rules(struct ration *r, const struct rn_params *params, enum rn_v
     struct ration_request request = {.attributes = params->attributes,
                                      .count = params->attribute_count,
                                      .cost = params->cost,
-                                     .max_wait_ns = params->max_wait_ns,
+                                     .max_wait_ns = longest_wait_ns(params),
                                      .drain = params->drain,
                                      .shadow = params->shadow};
+    int64_t for_ns = params->for_ns;
 
-    if (request.max_wait_ns == 0 && params->wait == RN_WAIT_HOLD)
-        request.max_wait_ns = RN_REPLY_DELAY_MAX_NS;
     switch (verb) {
     case RN_RESERVE:
-        return ration_decide_reserve(r, &request,
-                                     params->for_ns ? params->for_ns : RN_RESERVE_FOR_NS, d->at_ns,
-                                     &d->outcome, d->ticket);
+        return ration_decide_reserve(r, &request, for_ns ? for_ns : RN_RESERVE_FOR_NS, d->at_ns,
+                                     &d->outcome, d->lease_ticket);
     case RN_ACQUIRE:
-        return ration_acquire_request(r, &request, params->for_ns, d->at_ns, &d->outcome,
-                                      d->ticket);
+        return ration_acquire_request(r, &request, for_ns, d->at_ns, &d->outcome, d->lease_ticket);
     case RN_CHECK:
         break;
     }
     if (params->credit)
-        return give_back(r, params, d);
+        return credit(r, params, d);
     if (params->peek || params->cost == 0)
         return ration_decide_peek(r, &request, d->at_ns, &d->outcome);
     return ration_decide(r, &request, d->at_ns, &d->outcome);
 }
 
-/* Whoever wants all details waits itself. Places go with no held reply. */
-static bool waits_elsewhere(const struct rn_params *params, enum rn_verb verb,
-                            const struct rn_decision *d)
-{
-    return params->full && d->outcome.delay_ns > 0 &&
-           (verb == RN_ACQUIRE || rn_decision_reply_delay_ns(params, d) == 0);
-}
-
-static int decide_by_rules(struct ration *r, const struct rn_params *params, enum rn_verb verb,
-                           struct rn_decision *d)
-{
-    int code = ask_rules(r, params, verb, d);
-
-    if (code == 0 && d->outcome.kind == RATION_BY_NO_RULE)
-        rn_explain_unused_attribute(r, params->attributes, params->attribute_count,
-                                    d->outcome.message);
-    if (code == 0 && waits_elsewhere(params, verb, d))
-        rn_ticket_issue_delay(r, &d->outcome, d->turn);
-    if (code != 0 || d->outcome.due_count == 0)
-        return code;
-    return ration_outcome_ticket(r, &d->outcome, RN_CHARGE_TICKET_NS, d->due);
-}
-
-/* --- both ----------------------------------------------------------------------------------- */
-
-/* What does not go together. */
-static int check_drain(const struct rn_params *params, enum rn_verb verb,
-                       struct ration_error *error)
-{
-    bool waits = params->wait != RN_WAIT_AS_RULE || params->max_wait_ns != 0;
-
-    if (params->credit && (params->peek || params->drain || waits || verb != RN_CHECK))
-        return rn_error_set(error, RATION_EINVAL, 0,
-                            "a negative cost gives units back; peek, drain, wait and lease do not "
-                            "go with that");
-    if (params->drain && (params->peek || waits || verb != RN_CHECK))
-        return rn_error_set(error, RATION_EINVAL, 0,
-                            "drain takes what is left; peek, wait and lease do not go with that");
-    return 0;
-}
-
-static int explain_rules_error(int code, struct ration_error *error)
+static int explain_error(int code, struct ration_error *error)
 {
     switch (code) {
     case RATION_EINVAL:
@@ -236,27 +170,60 @@ static int explain_rules_error(int code, struct ration_error *error)
     }
 }
 
+static int decide_by_rules(struct ration *r, const struct rn_params *params, enum rn_verb verb,
+                           struct rn_decision *d, struct ration_error *error)
+{
+    int code = ask_rules(r, params, verb, d);
+
+    if (code != 0)
+        return explain_error(code, error);
+    if (d->outcome.kind == RATION_BY_NO_RULE)
+        rn_explain_unused_attribute(r, params->attributes, params->attribute_count,
+                                    d->outcome.message);
+    /* A gateway waits itself, unless the reply waits here. Places go with no delayed reply. */
+    if (params->full && d->outcome.delay_ns > 0 &&
+        (verb == RN_ACQUIRE || rn_decision_reply_delay_ns(params, d) == 0))
+        rn_ticket_issue_delay(r, &d->outcome, d->queue_ticket);
+    if (d->outcome.due_count == 0)
+        return 0;
+    return ration_outcome_ticket(r, &d->outcome, RN_CHARGE_TICKET_NS, d->charge_ticket);
+}
+
+/* --- both ----------------------------------------------------------------------------------- */
+
+/* Refuses parameters that do not go together. */
+static int check_verb(const struct rn_params *params, enum rn_verb verb, struct ration_error *error)
+{
+    bool alone = !params->peek && params->wait == RN_WAIT_AS_RULE && params->max_wait_ns == 0 &&
+                 verb == RN_CHECK;
+
+    if (verb != RN_CHECK && params->cost == 0) /* elsewhere 0 only looks; here it would mean 1 */
+        return rn_error_set(error, RATION_EINVAL, 0,
+                            "there is nothing to hold: \"cost\" must be 1 or more");
+    if (params->credit && (params->drain || !alone))
+        return rn_error_set(error, RATION_EINVAL, 0,
+                            "a negative cost gives units back; peek, drain, wait and lease do not "
+                            "go with that");
+    if (params->drain && !alone)
+        return rn_error_set(error, RATION_EINVAL, 0,
+                            "drain takes what is left; peek, wait and lease do not go with that");
+    return 0;
+}
+
 int rn_decision_make(struct ration *r, const struct rn_params *params, enum rn_verb verb,
                      struct rn_decision *d, struct ration_error *error)
 {
     int code;
 
     d->at_ns = ration_now(r);
-    d->ticket[0] = d->due[0] = d->turn[0] = '\0';
+    d->lease_ticket[0] = d->charge_ticket[0] = d->queue_ticket[0] = '\0';
     d->by_limit = params->by_limit;
     error->text[0] = '\0';
-    if (verb != RN_CHECK && params->cost == 0) /* elsewhere 0 looks only; here it would mean 1 */
-        return rn_error_set(error, RATION_EINVAL, 0,
-                            "there is nothing to hold: \"cost\" must be 1 or more");
-    code = check_drain(params, verb, error);
+    code = check_verb(params, verb, error);
     if (code != 0)
         return code;
     code = params->by_limit ? decide_by_limit(r, params, verb, d, error)
-                            : decide_by_rules(r, params, verb, d);
-    if (code != 0 && params->by_limit && error->text[0] == '\0')
-        (void)rn_limiter_judge(r, &params->limit, error);
-    if (code != 0 && !params->by_limit)
-        code = explain_rules_error(code, error);
+                            : decide_by_rules(r, params, verb, d, error);
     if (code != 0 && error->text[0] == '\0')
         rn_error_set(error, code, 0, "%s", ration_error_text(code));
     return code;
@@ -274,7 +241,6 @@ int64_t rn_decision_reply_delay_ns(const struct rn_params *params, const struct 
 
 void rn_decision_give_back(struct ration *r, struct rn_decision *d)
 {
-    /* What cannot be returned is burnt. */
     if (d->by_limit) {
         d->charge.ad_hoc = &d->limit;
         d->charge.key = NULL; /* it has a hash */

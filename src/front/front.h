@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What all conversations of a daemon share: the limiter, the settings, and for
- * each loop its counters and memory to work in.
+ * What all conversations of a daemon share: the limiter, the settings, and for each loop
+ * its counters and workspace.
  */
 #ifndef RN_FRONT_FRONT_H
 #define RN_FRONT_FRONT_H
 
 #include <ration/rules.h>
 
+#include "base/fiber.h"
 #include "front/await/fiber_pool.h"
 #include "front/decision.h"
 #include "front/token.h"
@@ -25,16 +26,15 @@ enum rn_front_protocol {
     RN_FRONT_COUNT
 };
 
-/* Of one loop: written by its thread, read by anyone, hence atomically. */
+/* Counters of one loop: written by its thread, read by others, so atomically. */
 struct rn_front_counts {
-    uint64_t requests[RN_FRONT_COUNT];     /* messages answered */
-    uint64_t bad[RN_FRONT_COUNT];          /* refused as messages: no decision was made */
-    uint64_t failed[RN_FRONT_COUNT];       /* decisions that could not be made */
-    uint64_t held;                         /* replies held, ever */
-    uint64_t resp_http;                    /* RESP connections closed for speaking HTTP */
-    uint64_t wrong_tokens[RN_FRONT_COUNT]; /* and those that were not looked at */
-    struct rn_histogram
-        latency[RN_FRONT_COUNT]; /* from its arrival to its answer, without holding */
+    uint64_t requests[RN_FRONT_COUNT];           /* messages answered */
+    uint64_t bad[RN_FRONT_COUNT];                /* answered with an error */
+    uint64_t failed[RN_FRONT_COUNT];             /* decisions that could not be made */
+    uint64_t delayed;                            /* replies */
+    uint64_t resp_http;                          /* RESP connections closed for speaking HTTP */
+    uint64_t wrong_tokens[RN_FRONT_COUNT];       /* and those that were not compared */
+    struct rn_histogram latency[RN_FRONT_COUNT]; /* from arrival to answer, without delays */
 };
 
 #define RN_FRONT_BATCH 64
@@ -43,41 +43,40 @@ struct rn_front_counts {
 /* A limit that came with a command lately: its bytes, and what they mean. */
 struct rn_cached_limit {
     char text[62];
-    uint8_t len, extra; /* len 0: nothing is remembered */
+    uint8_t len, extra; /* len 0: empty; extra: tells apart commands that read the same bytes
+                         * differently */
     struct ration_limit limit;
 };
 
 struct rn_resp_entry;
 
-/* What a command of the batch means, but for its key. */
+/* A command of the batch without its key. */
 struct rn_joined {
-    const struct ration_limit *limit; /* one of those that are limit_cache; NULL: nothing */
+    const struct ration_limit *limit; /* in the limit cache; NULL: none */
     uint64_t cost;
-    uint8_t shape; /* how it wants to be answered */
+    uint8_t shape; /* of the reply */
     bool drain;
 };
 
-/* Memory to work in, for one conversation at a time. What is left behind saves work, and
- * means nothing. */
+/* Memory for one conversation at a time. What the last one left there only saves work. */
 struct rn_front_workspace {
     struct rn_front_counts *counts; /* of the loop */
     struct rn_buf scratch, body;
     struct rn_params params;
-    struct rn_decision decided;
+    struct rn_decision decision;
     struct rn_http_request request;
     char names[RN_HTTP_HEAD_MAX + 8 * RN_HTTP_HEADERS_MAX]; /* header.NAME of each header */
 
     /* RESP: a run of commands that are charged together. */
     struct rn_resp_command command;
-    const struct rn_resp_entry *last_entry; /* what was found last, */
-    char last_name[16];                     /* and under which name */
+    const struct rn_resp_entry *last_entry; /* the command that was found last, */
+    char last_name[16];                     /* and the name it came under */
     uint8_t last_name_len;
     struct ration_charge charges[RN_FRONT_BATCH];
-    uint8_t shapes[RN_FRONT_BATCH]; /* how each wants to be answered */
+    uint8_t shapes[RN_FRONT_BATCH]; /* of their replies */
     uint32_t charge_count;
-    struct rn_joined joined;          /* what joined last, */
-    struct rn_resp_template template; /* and how it is last_entry, if it was last_entry twice in a
-                                         row */
+    struct rn_joined joined;          /* the one that joined last, */
+    struct rn_resp_template template; /* and its bytes, if it came twice in a row */
     uint8_t limit_cache_last;
     struct rn_cached_limit limit_cache[RN_LIMIT_CACHE];
 
@@ -86,64 +85,64 @@ struct rn_front_workspace {
     struct rn_rls_reader rls;
 };
 
-/* One loop's. */
+/* What one loop has. */
 struct rn_front_loop {
     _Alignas(128) struct rn_front_counts counts;
     struct rn_front_workspace ws; /* of conversations that do not wait */
-    struct rn_fiber_pool turns;
-    struct rn_grpc_call *spare_calls; /* and how many there are: */
+    struct rn_fiber_pool pool;
+    struct rn_grpc_call *spare_calls;
     uint32_t spare_count;
-    struct rn_queued_reply *spare_replies; /* likewise */
+    struct rn_queued_reply *spare_replies;
     uint32_t spare_reply_count;
 };
 
-/* Who makes a change, as the log has it. */
+/* The author of a change, for the log. */
 struct rn_author {
-    struct rn_slice by;    /* an address, or what led to it */
-    struct rn_slice token; /* the name of the token that was shown; data NULL: none was needed */
+    struct rn_slice by;    /* an address, or what caused the change */
+    struct rn_slice token; /* the name of the author's token; data NULL: none was needed */
 };
 
 #define RN_LOG_AUTHOR(author)                                                                      \
     RN_LOG_TEXT("by", (author).by),                                                                \
         RN_LOG_TEXT((author).token.data ? "token" : NULL, (author).token)
 
-/* What the admin port asks of the daemon, in the control thread. */
+/* What the admin port needs from the daemon, in the control thread. */
 struct rn_front_daemon {
     void *arg;
-    /* Reads the files again, as SIGHUP does, and logs who asked for it. 0,
-     * RATION_EPARSE or RATION_ENOMEM; the report is the caller's to free. */
+    /* Reads the files again, as SIGHUP does, and logs the author. 0, RATION_EPARSE or
+     * RATION_ENOMEM; the caller must free the report. */
     int (*reload)(void *arg, struct rn_author author, struct ration_report **report);
     /* The files that rules come from; none: they come from the API alone. */
     const char *const *files;
     size_t file_count;
 };
 
-/* Whoever keeps what operators change, here or on other nodes, and is told after it was
- * changed. In the control thread. */
+/* Called after an operator has changed something that must be kept, here or on other nodes.
+ * In the control thread. */
 struct rn_front_fleet {
     void *arg;
     void (*changed)(void *arg); /* overrides or bans; NULL: nodes share no changes */
-    /* data NULL: to the files'. NULL: rules that are set are not kept. False: this change
-     * will not outlast a restart. */
+    /* text.data NULL: back to the files. False: this change will not outlast a restart. The
+     * function NULL: rules that are set are not kept. */
     bool (*rules_changed)(void *arg, struct rn_slice text);
     size_t rules_max;                                   /* bytes that can be shared */
     void (*put_metrics)(void *arg, struct rn_buf *out); /* NULL: there are no other nodes */
 };
 
-/* The store that nodes share, as the admin port tells of it; in the control thread. */
+/* The store that nodes share, for the admin port; in the control thread. */
 struct rn_front_store {
     void *arg; /* NULL: there is none */
     bool (*is_up)(void *arg);
     void (*put_metrics)(void *arg, struct rn_buf *out);
 };
 
-/* How much of a client's key log lines tell: keys may be secrets. */
+/* How much of a client's key log lines have: keys may be secrets. */
 enum rn_log_keys { RN_KEYS_MASKED, RN_KEYS_FULL, RN_KEYS_NONE };
 
 struct rn_front {
     struct ration *limiter;
     struct rn_server *server;
-    int64_t patience_ns; /* how long a decision may wait for a shared store; 0: there is none */
+    int64_t patience_ns; /* how long a decision may wait for the shared store; 0: there is none */
     bool trust_local;    /* callers on this machine need no token */
     struct rn_token_guard guard;
     enum rn_log_keys log_keys;
@@ -151,12 +150,12 @@ struct rn_front {
     unsigned loop_count;
     int64_t started_ns;      /* Unix time */
     struct rn_rls_extra rls; /* what answers to Envoy have besides */
-    int64_t grpc_age_ns;     /* gRPC connections are asked to go then; 0: never */
+    int64_t grpc_age_ns;     /* gRPC peers are asked to reconnect then; 0: never */
     struct rn_front_daemon daemon;
     struct rn_front_fleet fleet;
     struct rn_front_store store;
 
-    /* The control thread's. */
+    /* For the control thread only. */
     bool starting;                    /* not ready yet */
     bool rules_from_api;              /* since the last load of the files */
     struct rn_buf rules_text;         /* then: as they were given */
@@ -185,7 +184,14 @@ static inline void rn_front_count(uint64_t *counter, uint64_t more)
     __atomic_store_n(counter, __atomic_load_n(counter, __ATOMIC_RELAXED) + more, __ATOMIC_RELAXED);
 }
 
-/* Has the metadata of limits kept for the answer, if that is wanted. */
+/* A decision begins: from now on it may wait as long as decisions may. */
+static inline void rn_front_set_deadline(const struct rn_front *front, const struct rn_conn *conn)
+{
+    if (front->patience_ns > 0)
+        rn_fiber_set_deadline(rn_wheel_now(rn_conn_wheel(conn)) + front->patience_ns);
+}
+
+/* Sets what Envoy's rate limit service keeps for the answer. */
 static inline void rn_front_set_rls(const struct rn_front *front, struct rn_rls_reader *reader)
 {
     reader->request.quota_mode = front->rls.quota_mode;
@@ -193,17 +199,17 @@ static inline void rn_front_set_rls(const struct rn_front *front, struct rn_rls_
     reader->request.arg = reader;
 }
 
-/* Replaces the rules by a text that the author gave, as PUT /v1/rules does, and logs it.
- * Messages call it `name` (NULL: rules). 0, RATION_EPARSE or RATION_ENOMEM; the report is the
- * caller's to free. In the control thread. */
+/* Replaces the rules by a text of the author's, as PUT /v1/rules does, and logs it. Messages
+ * call the text `name` (NULL: rules). 0, RATION_EPARSE or RATION_ENOMEM; the caller must free
+ * the report. In the control thread. */
 int rn_front_put_rules(struct rn_front *front, const char *name, struct rn_slice text,
                        struct rn_author author, struct ration_report **report);
 
 /* A log line for each diagnostic of a report (may be NULL), with its place. */
 void rn_front_log_report(const struct ration_report *report);
 
-/* How full the table is, as of the last ten seconds: counting takes a walk through all of it.
- * In the control thread. */
+/* How full the table is, as of the last ten seconds: counting goes through all of it. In the
+ * control thread. */
 const struct ration_memory *rn_front_memory(struct rn_front *front);
 
 /* The protocols. Their context is the rn_front. */

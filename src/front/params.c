@@ -15,7 +15,8 @@ void rn_params_init(struct rn_params *params)
     params->by_limit = params->cost_given = params->peek = false;
     params->credit = params->drain = false;
     params->shadow = params->keep_places = params->full = false;
-    params->key = params->lease = params->rule = params->charge = (struct rn_slice){0};
+    params->key = params->lease = params->charge = (struct rn_slice){0};
+    params->limit_text = params->algorithm = (struct rn_slice){0};
     params->attribute_count = 0;
     params->cost = 1;
     params->status = 0;
@@ -37,7 +38,7 @@ int rn_params_add(struct rn_params *params, char *name, size_t name_len, struct 
 
 /* --- the limit ------------------------------------------------------------------------- */
 
-/* The word of the text that implies an algorithm, NULL if any algorithm will do. */
+/* The word in a limit's text that allows one algorithm only; NULL: there is none. */
 static const char *implied_by(const struct ration_limit *limit)
 {
     const char *word = rn_algorithm_find(limit->algorithm)->word;
@@ -49,32 +50,19 @@ static const char *implied_by(const struct ration_limit *limit)
     return limit->burst != 0 ? "burst" : limit->step_ns != 0 ? "steps" : NULL;
 }
 
-static int set_algorithm(struct ration_limit *limit, struct rn_slice name,
-                         struct ration_error *error)
+static int refuse_algorithm(struct rn_slice name, struct ration_error *error)
 {
-    enum ration_algorithm algorithm;
+    const char *rates[RN_ALGORITHMS_MAX];
+    size_t n = rn_algorithm_rates(rates), len = 0;
+    char list[160] = "";
 
-    if (ration_algorithm_parse(name.data, name.len, &algorithm) != 0) {
-        const char *rates[RN_ALGORITHMS_MAX];
-        size_t n = rn_algorithm_rates(rates), len = 0;
-        char list[160] = "";
-
-        for (size_t i = 0; i < n; i++)
-            len += (size_t)snprintf(list + len, sizeof list - len, "%s%s", rates[i],
-                                    i + 2 < n    ? ", "
-                                    : i + 2 == n ? " or "
-                                                 : "");
-        return rn_error_set(error, RATION_EINVAL, 0, "unknown algorithm %s; write %s",
-                            rn_excerpt(name).text, list);
-    }
-    const char *implied = implied_by(limit);
-
-    if (implied && algorithm != limit->algorithm)
-        return rn_error_set(error, RATION_EINVAL, 0,
-                            "%s in the limit means %s; leave out algorithm or write that", implied,
-                            ration_algorithm_name(limit->algorithm));
-    limit->algorithm = algorithm;
-    return ration_limit_check(limit, error);
+    for (size_t i = 0; i < n; i++)
+        len += (size_t)snprintf(list + len, sizeof list - len, "%s%s", rates[i],
+                                i + 2 < n    ? ", "
+                                : i + 2 == n ? " or "
+                                             : "");
+    return rn_error_set(error, RATION_EINVAL, 0, "unknown algorithm %s; write %s",
+                        rn_excerpt(name).text, list);
 }
 
 int rn_params_parse_limit(struct rn_slice text, struct ration_limit *limit,
@@ -89,16 +77,29 @@ int rn_params_parse_limit(struct rn_slice text, struct ration_limit *limit,
     return code == 0 ? 0 : rn_error_set(error, RATION_EINVAL, 0, "in the limit: %s", found.text);
 }
 
-int rn_params_set_limit(struct rn_params *params, struct rn_slice text, struct rn_slice algorithm,
+int rn_params_set_limit(struct rn_params *params, struct rn_slice text, struct rn_slice name,
                         struct ration_error *error)
 {
-    int code = rn_params_parse_limit(text, &params->limit, error);
+    struct ration_limit *limit = &params->limit;
+    int code = rn_params_parse_limit(text, limit, error);
+    enum ration_algorithm algorithm;
+    const char *implied;
 
     params->by_limit = true;
-    return code == 0 && algorithm.data ? set_algorithm(&params->limit, algorithm, error) : code;
+    if (code != 0 || !name.data)
+        return code;
+    if (ration_algorithm_parse(name.data, name.len, &algorithm) != 0)
+        return refuse_algorithm(name, error);
+    implied = implied_by(limit);
+    if (implied && algorithm != limit->algorithm)
+        return rn_error_set(error, RATION_EINVAL, 0,
+                            "%s in the limit means %s; leave out algorithm or write that", implied,
+                            ration_algorithm_name(limit->algorithm));
+    limit->algorithm = algorithm;
+    return ration_limit_check(limit, error);
 }
 
-int rn_params_check(struct rn_params *params, struct ration_error *error)
+int rn_params_check(const struct rn_params *params, struct ration_error *error)
 {
     if (params->by_limit && params->attribute_count != 0)
         return rn_error_set(error, RATION_EINVAL, 0,
@@ -106,63 +107,92 @@ int rn_params_check(struct rn_params *params, struct ration_error *error)
     if (params->by_limit && !params->key.data)
         return rn_error_set(error, RATION_EINVAL, 0,
                             "\"key\" is missing: the client to count, such as \"alice\"");
+    if (!params->by_limit && params->algorithm.data)
+        return rn_error_set(error, RATION_EINVAL, 0, "\"algorithm\" without \"limit\"");
     if (!params->by_limit && params->key.data)
         return rn_error_set(error, RATION_EINVAL, 0,
                             "\"limit\" is missing, such as \"100 per minute\"");
     return 0;
 }
 
-/* --- JSON --------------------------------------------------------------------------------- */
+/* --- tables of members ------------------------------------------------------------------- */
 
-/* What was found instead. */
-static const char *kind_name(enum rn_json_kind kind)
+static int refuse_kind(struct rn_json *json, const struct rn_json_token *token, const char *what)
 {
     static const char *const names[] = {
         [RN_JSON_BAD] = "nothing",  [RN_JSON_END] = "nothing",     [RN_JSON_OBJECT] = "an object",
         [RN_JSON_ARRAY] = "a list", [RN_JSON_STRING] = "a string", [RN_JSON_NUMBER] = "a number",
         [RN_JSON_TRUE] = "true",    [RN_JSON_FALSE] = "false",     [RN_JSON_NULL] = "null"};
 
-    return names[kind];
-}
-
-int rn_params_expected(struct rn_json *json, const struct rn_json_token *token, const char *what)
-{
     return rn_json_object_to(json, token->at, "%s must be %s, found %s",
-                             rn_excerpt(token->name).text, what, kind_name(token->kind));
+                             rn_excerpt(token->name).text, what, names[token->kind]);
 }
 
-static int read_text(struct rn_json *json, const struct rn_json_token *token, struct rn_slice *text)
+static int read_value(const struct rn_param_member *member, void *into, struct rn_json *json,
+                      const struct rn_json_token *token)
 {
-    if (token->kind != RN_JSON_STRING)
-        return rn_params_expected(json, token, "a string");
-    *text = token->text;
-    return 0;
-}
+    void *to = (char *)into + member->offset;
 
-static int read_attribute(struct rn_params *params, struct rn_json *json,
-                          const struct rn_json_token *token)
-{
-    switch (token->kind) {
-    case RN_JSON_STRING:
-    case RN_JSON_NUMBER:
-    case RN_JSON_TRUE:
-    case RN_JSON_FALSE:
-        break;
-    case RN_JSON_NULL: /* as if it were not there */
+    switch (member->kind) {
+    case RN_VALUE_TEXT:
+        if (token->kind != RN_JSON_STRING)
+            return refuse_kind(json, token, "a string");
+        *(struct rn_slice *)to = token->text;
         return 0;
-    case RN_JSON_OBJECT:
-    case RN_JSON_ARRAY:
-    case RN_JSON_END:
-    case RN_JSON_BAD:
-        return rn_params_expected(json, token, "a string, a number or a boolean");
+    case RN_VALUE_FLAG:
+        if (token->kind != RN_JSON_TRUE && token->kind != RN_JSON_FALSE)
+            return refuse_kind(json, token, "true or false");
+        *(bool *)to = token->kind == RN_JSON_TRUE;
+        return 0;
+    case RN_VALUE_OTHER:
+        break;
     }
-    if (token->name.len == 0)
-        return rn_json_object_to(json, token->at, "an attribute has no name");
-    if (rn_params_add(params, (char *)token->name.data, token->name.len, token->text) != 0)
-        return rn_json_object_to(json, token->at, "more than %d attributes",
-                                 RN_PARAMS_ATTRIBUTES_MAX);
+    return member->read(into, json, token);
+}
+
+const char *rn_params_suggest(const struct rn_param_member *members, size_t count, unsigned allowed,
+                              struct rn_slice name)
+{
+    const char *names[RN_PARAMS_MEMBERS_MAX];
+    size_t n = 0;
+
+    for (size_t i = 0; i < count; i++)
+        if (allowed & members[i].bit)
+            names[n++] = members[i].name;
+    return rn_suggest(name, names, n);
+}
+
+int rn_params_read_members(const struct rn_param_member *members, size_t count, void *into,
+                           struct rn_json *json, unsigned allowed, unsigned *given)
+{
+    struct rn_json_token token;
+    const char *meant;
+
+    *given = 0;
+    while (rn_json_read(json, &token) != RN_JSON_END) {
+        const struct rn_param_member *member = members, *end = members + count;
+
+        if (token.kind == RN_JSON_BAD)
+            return RATION_EINVAL;
+        while (member < end && (!(allowed & member->bit) || !rn_slice_is(token.name, member->name)))
+            member++;
+        if (member == end) {
+            meant = rn_params_suggest(members, count, allowed, token.name);
+            return rn_json_object_to(json, token.name_at, "unknown member %s%s%s%s",
+                                     rn_excerpt(token.name).text, meant ? "; did you mean \"" : "",
+                                     meant ? meant : "", meant ? "\"?" : "");
+        }
+        if (*given & member->bit)
+            return rn_json_object_to(json, token.name_at, "%s is given twice",
+                                     rn_excerpt(token.name).text);
+        *given |= member->bit;
+        if (read_value(member, into, json, &token) != 0)
+            return RATION_EINVAL;
+    }
     return 0;
 }
+
+/* --- members of a decision ----------------------------------------------------------------- */
 
 /* Whether an attribute before has the name, in whatever letter case, of the member. */
 static bool is_given(const struct rn_params *params, struct rn_slice name)
@@ -183,13 +213,38 @@ static bool is_given(const struct rn_params *params, struct rn_slice name)
     return false;
 }
 
-int rn_params_read_attributes(struct rn_params *params, struct rn_json *json,
-                              const struct rn_json_token *token)
+static int read_attribute(struct rn_params *params, struct rn_json *json,
+                          const struct rn_json_token *token)
 {
+    switch (token->kind) {
+    case RN_JSON_STRING:
+    case RN_JSON_NUMBER:
+    case RN_JSON_TRUE:
+    case RN_JSON_FALSE:
+        break;
+    case RN_JSON_NULL: /* as if it were not there */
+        return 0;
+    case RN_JSON_BAD:
+    case RN_JSON_END:
+    case RN_JSON_OBJECT:
+    case RN_JSON_ARRAY:
+        return refuse_kind(json, token, "a string, a number or a boolean");
+    }
+    if (token->name.len == 0)
+        return rn_json_object_to(json, token->at, "an attribute has no name");
+    if (rn_params_add(params, (char *)token->name.data, token->name.len, token->text) != 0)
+        return rn_json_object_to(json, token->at, "more than %d attributes",
+                                 RN_PARAMS_ATTRIBUTES_MAX);
+    return 0;
+}
+
+int rn_params_read_attributes(void *into, struct rn_json *json, const struct rn_json_token *token)
+{
+    struct rn_params *params = into;
     struct rn_json_token member;
 
     if (token->kind != RN_JSON_OBJECT)
-        return rn_params_expected(json, token, "an object such as {\"ip\": \"192.0.2.7\"}");
+        return refuse_kind(json, token, "an object such as {\"ip\": \"192.0.2.7\"}");
     while (rn_json_read(json, &member) != RN_JSON_END) {
         if (member.kind == RN_JSON_BAD)
             return RATION_EINVAL;
@@ -202,45 +257,19 @@ int rn_params_read_attributes(struct rn_params *params, struct rn_json *json,
     return 0;
 }
 
-static int read_wait(struct rn_params *params, struct rn_json *json,
-                     const struct rn_json_token *token)
+int rn_params_read_cost(void *into, struct rn_json *json, const struct rn_json_token *token)
 {
-    if (token->kind == RN_JSON_STRING && rn_slice_is(token->text, "return")) {
-        params->wait = RN_WAIT_RETURN;
-        return 0;
-    }
-    params->wait = RN_WAIT_HOLD;
-    if (token->kind == RN_JSON_STRING && rn_slice_is(token->text, "hold"))
-        return 0;
-    if (token->kind == RN_JSON_NUMBER && rn_json_seconds(token, &params->max_wait_ns) &&
-        params->max_wait_ns > 0 && params->max_wait_ns <= RN_REPLY_DELAY_MAX_NS)
-        return 0;
-    return rn_json_object_to(json, token->at,
-                             "\"wait\" must be \"return\", \"hold\" or the longest wait in "
-                             "seconds, up to 60");
-}
+    struct rn_params *params = into;
 
-static int read_for(struct rn_params *params, struct rn_json *json,
-                    const struct rn_json_token *token)
-{
-    if (token->kind != RN_JSON_NUMBER || !rn_json_seconds(token, &params->for_ns) ||
-        params->for_ns < 1000000 || params->for_ns > RATION_LEASE_MAX_NS)
-        return rn_json_object_to(json, token->at, "\"for\" must be seconds, from 0.001 to 86400");
-    return 0;
-}
-
-int rn_params_read_cost(struct rn_params *params, struct rn_json *json,
-                        const struct rn_json_token *token)
-{
     if (!rn_json_u64(token, &params->cost))
         return rn_json_object_to(json, token->at, "\"cost\" must be a whole number, 0 or more");
     params->cost_given = true;
     return 0;
 }
 
-static int read_credit(struct rn_params *params, struct rn_json *json,
-                       const struct rn_json_token *token)
+static int read_credit(void *into, struct rn_json *json, const struct rn_json_token *token)
 {
+    struct rn_params *params = into;
     int64_t units;
 
     if (!rn_json_i64(token, &units) || units >= 0)
@@ -250,53 +279,47 @@ static int read_credit(struct rn_params *params, struct rn_json *json,
     return 0;
 }
 
-static int read_flag(struct rn_json *json, const struct rn_json_token *token, bool *flag)
+static int read_wait(void *into, struct rn_json *json, const struct rn_json_token *token)
 {
-    if (token->kind != RN_JSON_TRUE && token->kind != RN_JSON_FALSE)
-        return rn_params_expected(json, token, "true or false");
-    *flag = token->kind == RN_JSON_TRUE;
+    struct rn_params *params = into;
+
+    params->wait = RN_WAIT_HOLD;
+    if (token->kind == RN_JSON_STRING && rn_slice_is(token->text, "return"))
+        params->wait = RN_WAIT_RETURN;
+    else if (!(token->kind == RN_JSON_STRING && rn_slice_is(token->text, "hold")) &&
+             !(token->kind == RN_JSON_NUMBER && rn_json_seconds(token, &params->max_wait_ns) &&
+               params->max_wait_ns > 0 && params->max_wait_ns <= RN_REPLY_DELAY_MAX_NS))
+        return rn_json_object_to(json, token->at,
+                                 "\"wait\" must be \"return\", \"hold\" or the longest wait in "
+                                 "seconds, up to 60");
     return 0;
 }
 
-static int read_peek(struct rn_params *params, struct rn_json *json,
-                     const struct rn_json_token *token)
+static int read_for(void *into, struct rn_json *json, const struct rn_json_token *token)
 {
-    return read_flag(json, token, &params->peek);
+    struct rn_params *params = into;
+
+    if (token->kind != RN_JSON_NUMBER || !rn_json_seconds(token, &params->for_ns) ||
+        params->for_ns < 1000000 || params->for_ns > RATION_LEASE_MAX_NS)
+        return rn_json_object_to(json, token->at, "\"for\" must be seconds, from 0.001 to 86400");
+    return 0;
 }
 
-static int read_drain(struct rn_params *params, struct rn_json *json,
-                      const struct rn_json_token *token)
+static int read_limit(void *into, struct rn_json *json, const struct rn_json_token *token)
 {
-    return read_flag(json, token, &params->drain);
+    struct rn_params *params = into;
+
+    if (token->kind != RN_JSON_STRING)
+        return refuse_kind(json, token, "a string");
+    params->limit_text = token->text;
+    params->limit_at = token->at;
+    return 0;
 }
 
-static int read_key(struct rn_params *params, struct rn_json *json,
-                    const struct rn_json_token *token)
+static int read_status(void *into, struct rn_json *json, const struct rn_json_token *token)
 {
-    return read_text(json, token, &params->key);
-}
+    struct rn_params *params = into;
 
-static int read_lease(struct rn_params *params, struct rn_json *json,
-                      const struct rn_json_token *token)
-{
-    return read_text(json, token, &params->lease);
-}
-
-static int read_rule(struct rn_params *params, struct rn_json *json,
-                     const struct rn_json_token *token)
-{
-    return read_text(json, token, &params->rule);
-}
-
-static int read_charge(struct rn_params *params, struct rn_json *json,
-                       const struct rn_json_token *token)
-{
-    return read_text(json, token, &params->charge);
-}
-
-static int read_status(struct rn_params *params, struct rn_json *json,
-                       const struct rn_json_token *token)
-{
     if (rn_json_u64(token, &params->status) && params->status >= RN_STATUS_MIN &&
         params->status <= RN_STATUS_MAX)
         return 0;
@@ -305,101 +328,34 @@ static int read_status(struct rn_params *params, struct rn_json *json,
                              RN_STATUS_MAX);
 }
 
-static const struct member {
-    const char *name;
-    unsigned bit;
-    int (*read)(struct rn_params *params, struct rn_json *json, const struct rn_json_token *token);
-} members[] = {
-    {"attributes", RN_PARAM_ATTRIBUTES, rn_params_read_attributes},
-    {"cost", RN_PARAM_CREDIT, read_credit},
-    {"cost", RN_PARAM_COST, rn_params_read_cost},
-    {"key", RN_PARAM_KEY, read_key},
-    {"wait", RN_PARAM_WAIT, read_wait},
-    {"peek", RN_PARAM_PEEK, read_peek},
-    {"drain", RN_PARAM_DRAIN, read_drain},
-    {"for", RN_PARAM_FOR, read_for},
-    {"lease", RN_PARAM_LEASE, read_lease},
-    {"rule", RN_PARAM_RULE, read_rule},
-    {"charge", RN_PARAM_CHARGE, read_charge},
-    {"status", RN_PARAM_CHARGE, read_status},
+#define AT(field) offsetof(struct rn_params, field)
+
+static const struct rn_param_member members[] = {
+    {"attributes", RN_PARAM_ATTRIBUTES, RN_VALUE_OTHER, 0, rn_params_read_attributes},
+    {"cost", RN_PARAM_CREDIT, RN_VALUE_OTHER, 0, read_credit},
+    {"cost", RN_PARAM_COST, RN_VALUE_OTHER, 0, rn_params_read_cost},
+    {"key", RN_PARAM_KEY, RN_VALUE_TEXT, AT(key), NULL},
+    {"limit", RN_PARAM_LIMIT, RN_VALUE_OTHER, 0, read_limit},
+    {"algorithm", RN_PARAM_ALGORITHM, RN_VALUE_TEXT, AT(algorithm), NULL},
+    {"wait", RN_PARAM_WAIT, RN_VALUE_OTHER, 0, read_wait},
+    {"peek", RN_PARAM_PEEK, RN_VALUE_FLAG, AT(peek), NULL},
+    {"drain", RN_PARAM_DRAIN, RN_VALUE_FLAG, AT(drain), NULL},
+    {"for", RN_PARAM_FOR, RN_VALUE_OTHER, 0, read_for},
+    {"lease", RN_PARAM_LEASE, RN_VALUE_TEXT, AT(lease), NULL},
+    {"charge", RN_PARAM_CHARGE, RN_VALUE_TEXT, AT(charge), NULL},
+    {"status", RN_PARAM_STATUS, RN_VALUE_OTHER, 0, read_status},
 };
-
-static int refuse_member(struct rn_json *json, const struct rn_json_token *token, unsigned allowed)
-{
-    const char *names[COUNT(members) + 2], *meant;
-    size_t count = 0;
-
-    for (size_t i = 0; i < COUNT(members); i++)
-        if (allowed & members[i].bit)
-            names[count++] = members[i].name;
-    if (allowed & RN_PARAM_KEY) {
-        names[count++] = "limit";
-        names[count++] = "algorithm";
-    }
-    meant = rn_suggest(token->name, names, count);
-    if (meant)
-        return rn_json_object_to(json, token->at, "unknown member %s; did you mean \"%s\"?",
-                                 rn_excerpt(token->name).text, meant);
-    return rn_json_object_to(json, token->at, "unknown member %s", rn_excerpt(token->name).text);
-}
-
-static const struct member *find_member(const struct rn_json_token *token, unsigned allowed)
-{
-    for (size_t i = 0; i < COUNT(members); i++)
-        if ((allowed & members[i].bit) && rn_slice_is(token->name, members[i].name))
-            return &members[i];
-    return NULL;
-}
-
-/* What has been given so far. `limit` and `algorithm` wait for each other. */
-struct given {
-    unsigned members; /* bit n: members[n] */
-    struct rn_slice limit, algorithm;
-    size_t at;
-};
-
-static int refuse_twice(struct rn_json *json, const struct rn_json_token *token)
-{
-    return rn_json_object_to(json, token->name_at, "%s is given twice",
-                             rn_excerpt(token->name).text);
-}
-
-static int read_member(struct rn_params *params, struct rn_json *json,
-                       const struct rn_json_token *token, unsigned allowed, struct given *given)
-{
-    const struct member *member = find_member(token, allowed);
-
-    if (member) {
-        unsigned bit = 1u << (member - members);
-
-        if (given->members & bit)
-            return refuse_twice(json, token);
-        given->members |= bit;
-        return member->read(params, json, token);
-    }
-    if ((allowed & RN_PARAM_KEY) && rn_slice_is(token->name, "limit")) {
-        given->at = token->at;
-        return given->limit.data ? refuse_twice(json, token)
-                                 : read_text(json, token, &given->limit);
-    }
-    if ((allowed & RN_PARAM_KEY) && rn_slice_is(token->name, "algorithm"))
-        return given->algorithm.data ? refuse_twice(json, token)
-                                     : read_text(json, token, &given->algorithm);
-    return refuse_member(json, token, allowed);
-}
+_Static_assert(COUNT(members) <= RN_PARAMS_MEMBERS_MAX, "rn_params_suggest has room for all names");
 
 int rn_params_read(struct rn_params *params, struct rn_json *json, unsigned allowed)
 {
-    struct given given = {.at = 0};
-    struct rn_json_token token;
     struct ration_error error;
+    unsigned given;
 
-    while (rn_json_read(json, &token) != RN_JSON_END)
-        if (token.kind == RN_JSON_BAD || read_member(params, json, &token, allowed, &given) != 0)
-            return RATION_EINVAL;
-    if (given.limit.data && rn_params_set_limit(params, given.limit, given.algorithm, &error) != 0)
-        return rn_json_object_to(json, given.at, "%s", error.text);
-    if (given.algorithm.data && !given.limit.data)
-        return rn_json_object_to(json, token.at, "\"algorithm\" without \"limit\"");
+    if (rn_params_read_members(members, COUNT(members), params, json, allowed, &given) != 0)
+        return RATION_EINVAL;
+    if ((given & RN_PARAM_LIMIT) &&
+        rn_params_set_limit(params, params->limit_text, params->algorithm, &error) != 0)
+        return rn_json_object_to(json, params->limit_at, "%s", error.text);
     return 0;
 }

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who may use the admin port, and give units back over the HTTP port. Callers on this machine may,
- * others need a token, whose scope says what for. A local connection is not always from somebody
- * local:
+ * Access to the admin port, and to credits over the HTTP port. Callers on this machine have it;
+ * others need a token, whose scope limits what they may do. A local connection is not always
+ * from a local caller:
  *
  * - a proxy on this machine passes on requests of others, and says so in a
  *   Forwarded or X-Forwarded-For header;
  * - a web page makes a visitor's browser send requests to 127.0.0.1. The browser
- *   tells where the page is from, in Origin or Sec-Fetch-Site, or, if the page's
+ *   says where the page is from, in Origin or Sec-Fetch-Site, or, if the page's
  *   own name was made to resolve to 127.0.0.1, in Host.
  *
- * In these cases a token is needed, too. A proxy that adds no such header cannot be told from
- * somebody local: trust_local: false has everybody show a token.
+ * These need a token, too. A proxy that adds no such header looks like a local caller: set
+ * trust_local to false, and every caller needs a token.
  */
 #include "front/admin/admin_internal.h"
 
@@ -21,7 +21,7 @@
 #include "base/clock.h"
 #include "base/ip.h"
 
-/* What was sent may be the token itself: it is not told. */
+/* The header may have the token itself, so messages do not repeat it. */
 #define ADVICE_BARE                                                                                \
     "this is no token: Authorization has one word only; send Authorization: Bearer TOKEN"
 #define ADVICE_SCHEME                                                                              \
@@ -31,8 +31,8 @@
     "set admin_token in the section server:, or RATION_ADMIN_TOKEN, and send it as "               \
     "Authorization: Bearer TOKEN"
 
-/* Health tells nothing that a connection does not. What is not known to change nothing needs
- * the scope of changes. */
+/* Health says no more than that the port is open. Requests that are not known to be harmless
+ * need the scope of changes. */
 static enum rn_token_scope scope_needed(const struct rn_http_request *request)
 {
     struct rn_slice path = request->path;
@@ -47,13 +47,8 @@ static enum rn_token_scope scope_needed(const struct rn_http_request *request)
     return RN_SCOPE_ADMIN;
 }
 
-static bool has(const struct rn_http_request *request, const char *name)
-{
-    return rn_http_find(request, name).data != NULL;
-}
-
-/* A name of the public DNS has a dot; addresses and names of the local network
- * cannot be made to point here by somebody else. */
+/* A name of the public DNS has a dot. Others cannot make addresses and names of the local network
+ * point here. */
 static bool is_public_name(struct rn_slice host)
 {
     struct rn_ip ip;
@@ -75,12 +70,12 @@ static bool is_same_origin(const struct rn_http_request *request)
                           request->host);
 }
 
-/* Why a local connection is not taken for somebody local; NULL: it is. */
+/* Why a local connection is not from a local caller; NULL: it is. */
 static const char *find_stranger(const struct rn_http_request *request)
 {
     struct rn_slice site = rn_http_find(request, "sec-fetch-site");
 
-    if (has(request, "forwarded") || has(request, "x-forwarded-for"))
+    if (rn_http_find(request, "forwarded").data || rn_http_find(request, "x-forwarded-for").data)
         return "the request was forwarded for somebody else";
     if (!is_same_origin(request) ||
         (site.data && !rn_slice_is(site, "same-origin") && !rn_slice_is(site, "none")))
@@ -104,22 +99,6 @@ static bool is_bearer(struct rn_slice value, struct rn_slice *token)
     return true;
 }
 
-/* {"error":name,"message":text}, with a line of header. */
-static void answer_error(struct rn_http_context *c, unsigned status, const char *name,
-                         const char *text, const char *header, struct rn_slice value)
-{
-    struct rn_buf *body = &c->ws->scratch;
-
-    rn_buf_clear(body);
-    rn_buf_putf(body, "{\"error\":\"%s\",\"message\":", name);
-    rn_json_put_string(body, rn_slice_of(text));
-    rn_buf_put_literal(body, "}\n");
-    rn_front_count(&c->ws->counts->bad[c->port->protocol], 1);
-    rn_http_put_status(c->out, status);
-    rn_http_put_header(c->out, header, value);
-    rn_http_put_body(c->out, c->keep_alive, c->head, "application/json", rn_buf_slice(body));
-}
-
 static bool refuse(struct rn_http_context *c, const char *why, const char *advice)
 {
     char text[320];
@@ -127,8 +106,8 @@ static bool refuse(struct rn_http_context *c, const char *why, const char *advic
     snprintf(text, sizeof text, "%s; %s", why, advice);
     rn_log(RN_LOG_WARN, "admin.denied", RN_LOG_AUTHOR(rn_admin_author(c)),
            RN_LOG_TEXT("path", c->request->path), RN_LOG_TEXT("reason", rn_slice_of(why)));
-    answer_error(c, 401, "unauthorized", text, "WWW-Authenticate",
-                 RN_SLICE("Bearer realm=\"rationd\""));
+    rn_front_http_error_with(c, 401, "unauthorized", text, "WWW-Authenticate",
+                             RN_SLICE("Bearer realm=\"rationd\""));
     return false;
 }
 
@@ -143,16 +122,7 @@ static bool refuse_scope(struct rn_http_context *c, enum rn_token_scope needed)
     return false;
 }
 
-static bool refuse_for_now(struct rn_http_context *c)
-{
-    answer_error(c, 429, "too_many",
-                 "too many wrong tokens from this address; try again in a second", "Retry-After",
-                 RN_SLICE("1"));
-    return false;
-}
-
-/* Finds c->token for a caller that needs one; `why` says for what reason. False after
- * answering. */
+/* Finds c->token for a caller that needs one, for the reason `why`. False after answering. */
 static bool demand_token(struct rn_http_context *c, const char *why)
 {
     struct rn_slice given = rn_http_find(c->request, "authorization"), text;
@@ -171,8 +141,12 @@ static bool demand_token(struct rn_http_context *c, const char *why)
     if (answer == RN_TOKEN_RIGHT)
         return true;
     rn_front_count(&c->ws->counts->wrong_tokens[c->port->protocol], 1);
-    return answer == RN_TOKEN_LATER ? refuse_for_now(c)
-                                    : refuse(c, why, "this token is not known here");
+    if (answer == RN_TOKEN_WRONG)
+        return refuse(c, why, "this token is not known here");
+    rn_front_http_error_with(c, 429, "too_many",
+                             "too many wrong tokens from this address; try again in a second",
+                             "Retry-After", RN_SLICE("1"));
+    return false;
 }
 
 static bool admit(struct rn_http_context *c, enum rn_token_scope needed)
@@ -187,7 +161,7 @@ static bool admit(struct rn_http_context *c, enum rn_token_scope needed)
                                              : find_stranger(c->request);
     if (stranger && !demand_token(c, stranger))
         return false;
-    if (!stranger && is_bearer(given, &text)) /* it counts where none is needed, too */
+    if (!stranger && is_bearer(given, &text)) /* it counts even where none is needed */
         c->token = rn_token_find(&c->front->guard, text);
     return !c->token || c->token->scope >= needed || refuse_scope(c, needed);
 }

@@ -1,11 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Setting and deleting overrides and bans. Each has an id, the number of the change
- * that set it.
+ * Overrides and bans: setting, deleting and listing them. Each has an id, the number of the
+ * change that set it.
  */
 #include "limiter/clients/clients.h"
 #include "front/admin/admin_internal.h"
 #include "limiter/rulebook/explain.h"
+
+#define PAGE_COUNT 1000              /* entries of a page by default */
+#define PAGE_BYTES ((size_t)1 << 20) /* a page with more begins no further entry */
+
+static void put_members(struct rn_members *m, const struct ration_override *o, bool ban)
+{
+    rn_members_u64(m, "id", o->sequence);
+    if (!ban)
+        rn_members_text(m, "rule", (struct rn_slice){o->rule, o->rule_len});
+    rn_members_open(m, "attributes", '{');
+    for (size_t i = 0; i < o->count; i++) {
+        const struct ration_attribute *a = &o->attributes[i];
+
+        rn_members_text_named(m, (struct rn_slice){a->name, a->name_len},
+                              (struct rn_slice){a->value, a->value_len});
+    }
+    rn_members_close(m, '}');
+    if (!ban)
+        rn_members_text(m, "limit", (struct rn_slice){o->limit, o->limit_len});
+    rn_members_seconds(m, "expires_after", o->expires_ns == 0 ? RATION_NEVER : o->expires_ns);
+    rn_members_text(m, ban ? "reason" : "note", (struct rn_slice){o->note, o->note_len});
+    if (!ban)
+        rn_members_bool(m, "active", o->active);
+}
 
 /* --- failures -------------------------------------------------------------------------------- */
 
@@ -21,8 +45,8 @@ static void fail(struct rn_http_context *c, int code, const struct ration_error 
         rn_front_http_error(c, 503, "store", "%s", text);
 }
 
-/* Other nodes are told, if there are any. */
-static void tell_fleet(const struct rn_http_context *c)
+/* Tells other nodes, if there are any. */
+static void notify_fleet(const struct rn_http_context *c)
 {
     const struct rn_front_fleet *fleet = &c->front->fleet;
 
@@ -63,14 +87,6 @@ static bool read_client(struct rn_http_context *c, bool ban, unsigned members,
     return false;
 }
 
-static bool has_limit(struct rn_http_context *c, const struct ration_override *o)
-{
-    if (!o->limit)
-        rn_front_http_error(c, 400, "bad_request",
-                            "\"limit\" is missing, such as \"1000 per minute\" or \"unlimited\"");
-    return o->limit != NULL;
-}
-
 static void log_set(struct rn_http_context *c, const struct ration_override *o, bool ban)
 {
     int64_t seconds = o->expires_ns / 1000000000;
@@ -96,9 +112,13 @@ static void set(struct rn_http_context *c, bool ban, unsigned members)
     struct ration_override o;
 
     if (!read_client(c, ban, members | RN_ADMIN_FOR, &o) ||
-        (!ban &&
-         (!rn_admin_know_rule(c, (struct rn_slice){o.rule, o.rule_len}) || !has_limit(c, &o))))
+        (!ban && !rn_admin_find_rule(c, (struct rn_slice){o.rule, o.rule_len})))
         return;
+    if (!ban && !o.limit) {
+        rn_front_http_error(c, 400, "bad_request",
+                            "\"limit\" is missing, such as \"1000 per minute\" or \"unlimited\"");
+        return;
+    }
     int code = rn_clients_set(r, &o, ban, RATION_NOW, &error);
 
     if (code != 0) {
@@ -107,10 +127,10 @@ static void set(struct rn_http_context *c, bool ban, unsigned members)
     }
     rn_clients_look_up(r, &o, ban, NULL);
     log_set(c, &o, ban);
-    tell_fleet(c);
+    notify_fleet(c);
     struct rn_members m = rn_admin_begin(c);
 
-    rn_admin_put_client_members(&m, &o, ban);
+    put_members(&m, &o, ban);
     if (ban)
         rn_explain_unused_attribute(r, o.attributes, o.count, note);
     if (note[0])
@@ -130,7 +150,7 @@ void rn_admin_put_ban(struct rn_http_context *c)
 
 /* --- deleting -------------------------------------------------------------------------------- */
 
-/* One that was found by its id, and deleted while it was seen. */
+/* Deletes the one with this id while the list is read. */
 struct removal {
     struct rn_http_context *c;
     bool ban;
@@ -152,19 +172,7 @@ static void answer_deleted(struct rn_http_context *c, int code, const struct rat
     rn_admin_end(c, &m, 200);
 }
 
-/* The number behind /v1/overrides/ in the path. */
-static bool read_id(struct rn_http_context *c, uint64_t *id)
-{
-    struct rn_json_token number = {.kind = RN_JSON_NUMBER,
-                                   .text = {c->rest.data + 1, c->rest.len - 1}};
-
-    if (rn_json_u64(&number, id))
-        return true;
-    rn_front_http_error(c, 400, "bad_request", "an id is a number, as the list tells it");
-    return false;
-}
-
-static void tell_deleted(struct rn_http_context *c, const struct ration_override *o, bool ban)
+static void note_deleted(struct rn_http_context *c, const struct ration_override *o, bool ban)
 {
     if (ban)
         rn_admin_log(c, "ban.delete", RN_LOG_NUMBER("id", o->sequence),
@@ -173,7 +181,7 @@ static void tell_deleted(struct rn_http_context *c, const struct ration_override
         rn_admin_log(c, "override.delete", RN_LOG_NUMBER("id", o->sequence),
                      RN_LOG_TEXT("rule", ((struct rn_slice){o->rule, o->rule_len})),
                      RN_LOG_TEXT("client", rn_admin_client(c)));
-    tell_fleet(c);
+    notify_fleet(c);
 }
 
 /* The log line needs the attributes of what is deleted. */
@@ -188,7 +196,7 @@ static int remove_client(void *arg, const struct ration_override *o)
     if (removal->code == 0) {
         client->attribute_count = (uint32_t)o->count;
         memcpy(client->attributes, o->attributes, o->count * sizeof *o->attributes);
-        tell_deleted(removal->c, o, removal->ban);
+        note_deleted(removal->c, o, removal->ban);
     }
     return 1;
 }
@@ -196,10 +204,14 @@ static int remove_client(void *arg, const struct ration_override *o)
 static void delete_by_id(struct rn_http_context *c, bool ban)
 {
     struct removal removal = {.c = c, .ban = ban, .code = RATION_EGONE};
+    struct rn_json_token number = {.kind = RN_JSON_NUMBER,
+                                   .text = {c->rest.data + 1, c->rest.len - 1}};
 
-    if (!read_id(c, &removal.id))
+    if (!rn_json_u64(&number, &removal.id)) {
+        rn_front_http_error(c, 400, "bad_request", "an id is a number, as the list tells it");
         return;
-    /* The first that is not before it: itself, if it is there. */
+    }
+    /* The first one with this id or a larger one. */
     struct ration_listing listing = {.after = removal.id - 1, .limit = 1};
     int code = rn_clients_each(c->front->limiter, ban, &listing, remove_client, &removal);
 
@@ -222,7 +234,7 @@ static void delete_one(struct rn_http_context *c, bool ban)
     int code = rn_clients_delete(r, &o, ban, &error);
 
     if (code == 0)
-        tell_deleted(c, &o, ban);
+        note_deleted(c, &o, ban);
     answer_deleted(c, code, &error);
 }
 
@@ -234,4 +246,63 @@ void rn_admin_delete_override(struct rn_http_context *c)
 void rn_admin_delete_ban(struct rn_http_context *c)
 {
     delete_one(c, true);
+}
+
+/* --- pages ----------------------------------------------------------------------------------- */
+
+struct page {
+    struct rn_members m;
+    bool ban;
+    uint64_t most, count, last;
+    bool more;
+};
+
+static int list_client(void *arg, const struct ration_override *o)
+{
+    struct page *page = arg;
+
+    page->more = page->count == page->most || (page->count != 0 && page->m.out->len >= PAGE_BYTES);
+    if (page->more)
+        return 1;
+    page->count++;
+    page->last = o->sequence;
+    rn_members_open(&page->m, NULL, '{');
+    put_members(&page->m, o, page->ban);
+    rn_members_close(&page->m, '}');
+    return 0;
+}
+
+static void list(struct rn_http_context *c, bool ban)
+{
+    struct rn_admin_params params;
+
+    if (!rn_admin_read_query(c, &params, RN_ADMIN_PAGE | (ban ? 0 : RN_ADMIN_RULE)))
+        return;
+    struct page page = {.ban = ban, .most = params.page ? params.page : PAGE_COUNT};
+    /* One more than fits, to know whether there is a next page. */
+    struct ration_listing listing = {.rule = params.rule.data,
+                                     .rule_len = params.rule.len,
+                                     .after = params.after,
+                                     .limit = (size_t)page.most + 1};
+
+    page.m = rn_admin_begin(c);
+    rn_members_open(&page.m, ban ? "bans" : "overrides", '[');
+    int code = rn_clients_each(c->front->limiter, ban, &listing, list_client, &page);
+
+    rn_members_close(&page.m, ']');
+    if (page.more)
+        rn_members_u64(&page.m, "next", page.last);
+    if (code != 0)
+        page.m.out->failed = true;
+    rn_admin_end(c, &page.m, 200);
+}
+
+void rn_admin_get_overrides(struct rn_http_context *c)
+{
+    list(c, false);
+}
+
+void rn_admin_get_bans(struct rn_http_context *c)
+{
+    list(c, true);
 }

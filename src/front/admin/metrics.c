@@ -349,7 +349,7 @@ static void put_conversations(struct rn_buf *out, const struct rn_front *front)
                     offsetof(struct rn_front_counts, failed));
     put_latency(out, front);
     put_counter(out, "ration_held_replies_total", "Replies that were held until their turn.",
-                sum(front, offsetof(struct rn_front_counts, held)));
+                sum(front, offsetof(struct rn_front_counts, delayed)));
     put_by_protocol(out, front, "ration_wrong_tokens_total",
                     "Wrong tokens, and those refused without a look after too many.",
                     offsetof(struct rn_front_counts, wrong_tokens));

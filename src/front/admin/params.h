@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What an operator asks for: the members of the admin port's bodies and query
- * strings, besides the attributes of a client.
+ * The parameters of an operator's request: the members of the admin port's bodies and
+ * query strings, besides the attributes of a client.
  */
 #ifndef RN_FRONT_ADMIN_PARAMS_H
 #define RN_FRONT_ADMIN_PARAMS_H
 
 #include "front/params.h"
 
-/* Which ones may be given, and which ones were. */
+/* Those that may be given, and those that were. */
 enum rn_admin_param {
     RN_ADMIN_ATTRIBUTES = 1,
     RN_ADMIN_COST = 2,
@@ -20,13 +20,14 @@ enum rn_admin_param {
     RN_ADMIN_NOTE = 128,
     RN_ADMIN_REASON = 256,
     RN_ADMIN_SHADOW = 512,
-    RN_ADMIN_COUNT = 1024, /* in query strings only, */
-    RN_ADMIN_PAGE = 2048,  /* as are limit and after */
+    RN_ADMIN_COUNT = 1024, /* in query strings only */
+    RN_ADMIN_PAGE = 2048,  /* limit and after, in query strings only */
     RN_ADMIN_MATCHING = 4096,
 };
 
 /* Slices point into what was read. */
 struct rn_admin_params {
+    struct rn_params *client; /* where attributes and cost go */
     unsigned given;
     struct rn_slice rule; /* data NULL: not given */
     int64_t add;
@@ -40,16 +41,14 @@ struct rn_admin_params {
     uint64_t after; /* the id before it */
 };
 
-/* Reads the members of the object that the last token began; attributes and cost
- * go to `client`. 0, or RATION_EINVAL with json->error. */
-int rn_admin_params_read(struct rn_admin_params *params, struct rn_params *client,
-                         struct rn_json *json, unsigned members);
+/* Reads the members of the object that the last token began. 0, or RATION_EINVAL with
+ * json->error. */
+int rn_admin_params_read(struct rn_admin_params *params, struct rn_json *json, unsigned allowed);
 
-/* One parameter of a query string: rule, count, limit and after if they may be given;
- * what else there is are attributes of the client, if those may be. `name` is put into
- * lower case where it stands. 0, or RATION_EINVAL with `error`. */
-int rn_admin_params_read_one(struct rn_admin_params *params, struct rn_params *client,
-                             struct rn_slice name, struct rn_slice value, unsigned members,
-                             struct ration_error *error);
+/* Reads one parameter of a query string: rule, count, limit and after if they are allowed,
+ * anything else as an attribute of the client if those are. Changes `name` to lower case in
+ * place. 0, or RATION_EINVAL with `error`. */
+int rn_admin_params_read_one(struct rn_admin_params *params, struct rn_slice name,
+                             struct rn_slice value, unsigned allowed, struct ration_error *error);
 
 #endif

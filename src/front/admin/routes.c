@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The admin port: its routes, and what their files share. It runs in the
- * control thread, so what takes its time delays no decision.
+ * The admin port: its routes, and what their files share. It runs in the control thread, so
+ * slow requests delay no decision.
  */
 #include "front/admin/admin_internal.h"
 
 #include "rules/report/report.h"
 
 #define BODY_MAX (8 * 1024 * 1024) /* of rules */
-
-/* --- answers ------------------------------------------------------------------------------ */
 
 struct rn_members rn_admin_begin(struct rn_http_context *c)
 {
@@ -40,43 +38,42 @@ void rn_admin_end(struct rn_http_context *c, struct rn_members *m, unsigned stat
     rn_admin_end_with(c, m, status, NULL, (struct rn_slice){0});
 }
 
-/* --- what is asked ------------------------------------------------------------------------- */
-
-bool rn_admin_read(struct rn_http_context *c, struct rn_admin_params *params, unsigned members)
+bool rn_admin_read(struct rn_http_context *c, struct rn_admin_params *params, unsigned allowed)
 {
-    struct rn_params *client = &c->ws->params;
     struct rn_json json;
 
-    *params = (struct rn_admin_params){0};
-    rn_params_init(client);
+    *params = (struct rn_admin_params){.client = &c->ws->params};
+    rn_params_init(params->client);
     if (!rn_front_http_read_object(c, &json))
         return false;
-    if (rn_admin_params_read(params, client, &json, members) == 0 &&
+    if (rn_admin_params_read(params, &json, allowed) == 0 &&
         rn_json_next(&json).kind == RN_JSON_END)
         return true;
     rn_front_http_error(c, 400, "bad_request", "%s", json.error.text);
     return false;
 }
 
+bool rn_admin_refuse_escape(struct rn_http_context *c)
+{
+    rn_front_http_error(c, 400, "bad_request",
+                        "the query string has a %% that two hexadecimal digits do not follow");
+    return false;
+}
+
 bool rn_admin_read_query(struct rn_http_context *c, struct rn_admin_params *params,
-                         unsigned members)
+                         unsigned allowed)
 {
     struct rn_slice rest = c->request->query, name, value;
-    struct rn_params *client = &c->ws->params;
     char *decoded = c->ws->names; /* a target is no longer than a head */
     struct ration_error error;
     bool bad = false;
 
-    *params = (struct rn_admin_params){0};
-    rn_params_init(client);
+    *params = (struct rn_admin_params){.client = &c->ws->params};
+    rn_params_init(params->client);
     while (rn_http_query_next(&rest, &decoded, &name, &value, &bad)) {
-        if (bad) {
-            rn_front_http_error(
-                c, 400, "bad_request",
-                "the query string has a %% that two hexadecimal digits do not follow");
-            return false;
-        }
-        if (rn_admin_params_read_one(params, client, name, value, members, &error) != 0) {
+        if (bad)
+            return rn_admin_refuse_escape(c);
+        if (rn_admin_params_read_one(params, name, value, allowed, &error) != 0) {
             rn_front_http_error(c, 400, "bad_request", "%s", error.text);
             return false;
         }
@@ -92,12 +89,12 @@ struct ration_request rn_admin_request(const struct rn_http_context *c)
         .attributes = client->attributes, .count = client->attribute_count, .cost = client->cost};
 }
 
-/* --- rules that are named ------------------------------------------------------------------ */
+/* --- rules by name ------------------------------------------------------------------------- */
 
 struct search {
     struct rn_slice rule;
     bool found;
-    char meant[RATION_NAME_SIZE]; /* empty: nothing is near */
+    char meant[RATION_NAME_SIZE]; /* the first that is near; empty: none */
 };
 
 static int look(void *arg, const struct ration_rule_info *info)
@@ -114,33 +111,20 @@ static int look(void *arg, const struct ration_rule_info *info)
     return search->found;
 }
 
-static struct search search_rule(struct rn_http_context *c, struct rn_slice rule)
+bool rn_admin_find_rule(struct rn_http_context *c, struct rn_slice rule)
 {
     struct search search = {.rule = rule};
 
     ration_rules_each(c->front->limiter, look, &search);
-    return search;
-}
-
-void rn_admin_refuse_rule(struct rn_http_context *c, struct rn_slice rule)
-{
-    struct search search = search_rule(c, rule);
-
+    if (search.found)
+        return true;
     if (search.meant[0])
         rn_front_http_error(c, 404, "no_rule", "there is no rule %s; did you mean %s?",
                             rn_excerpt(rule).text, rn_excerpt(rn_slice_of(search.meant)).text);
     else
         rn_front_http_error(c, 404, "no_rule", "there is no rule %s; GET /v1/rules lists them",
                             rn_excerpt(rule).text);
-}
-
-bool rn_admin_know_rule(struct rn_http_context *c, struct rn_slice rule)
-{
-    struct search search = search_rule(c, rule);
-
-    if (!search.found)
-        rn_admin_refuse_rule(c, rule);
-    return search.found;
+    return false;
 }
 
 /* --- the port -------------------------------------------------------------------------------- */
@@ -172,25 +156,15 @@ static const struct rn_route routes[] = {
     {RN_PUT, "/v1/shadow", rn_admin_put_shadow},
 };
 
-static const struct rn_http_port port = {.protocol = RN_FRONT_ADMIN,
-                                         .routes = routes,
-                                         .route_count = sizeof routes / sizeof *routes,
-                                         .body_max = BODY_MAX,
-                                         .admit = rn_admin_admit};
-
-static size_t talk(struct rn_conversation *talker, char *data, size_t len)
+static void opened(struct rn_conn *conn)
 {
-    return rn_front_http_run(talker, data, len, &port);
-}
+    static const struct rn_http_port port = {.protocol = RN_FRONT_ADMIN,
+                                             .routes = routes,
+                                             .route_count = sizeof routes / sizeof *routes,
+                                             .body_max = BODY_MAX,
+                                             .admit = rn_admin_admit};
 
-static size_t received(struct rn_conn *conn, char *data, size_t len)
-{
-    return rn_await_run(conn, NULL, talk, data, len);
-}
-
-static void limited(struct rn_conn *conn, enum rn_conn_limit why)
-{
-    rn_front_http_limited(conn, why, &port);
+    ((struct rn_http_state *)rn_conn_state(conn))->port = &port;
 }
 
 const struct rn_protocol rn_admin_protocol = {
@@ -200,7 +174,8 @@ const struct rn_protocol rn_admin_protocol = {
     .idle_ns = INT64_C(75000000000),
     .message_ns = INT64_C(30000000000), /* rules may be long */
     .message_max = RN_HTTP_BYTES_MAX(BODY_MAX),
-    .received = received,
-    .limited = limited,
+    .opened = opened,
+    .received = rn_front_http_received,
+    .limited = rn_front_http_limited,
     .closed = rn_front_http_closed,
 };

@@ -1,11 +1,168 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Changing what a client has spent.
+ * The limits of one client: why a rule applies or not, what is left, and changing what was
+ * spent.
  */
-#include "front/admin/admin_internal.h"
-#include "rules/report/report.h"
+#include <inttypes.h>
 
-/* Without the rule's name, all rules that apply. */
+#include "front/admin/admin_internal.h"
+#include "rules/match/reason.h"
+#include "rules/report/report.h"
+#include "wire/explanation.h"
+
+static void refuse_store(struct rn_http_context *c, int code)
+{
+    if (code == RATION_EINVAL)
+        rn_front_http_error(c, 400, "bad_request",
+                            "more limits apply to these attributes than can be decided together");
+    else
+        rn_front_http_error(c, 503, "store", "%s", ration_error_text(code));
+}
+
+void rn_admin_explain(struct rn_http_context *c)
+{
+    struct ration *limiter = c->front->limiter;
+    struct ration_outcome *outcome = &c->ws->decision.outcome;
+    int64_t now_ns = ration_now(limiter);
+    struct ration_request request;
+    struct rn_admin_params params;
+    struct rn_members m;
+    int code;
+
+    if (!rn_admin_read(c, &params, RN_ADMIN_ATTRIBUTES | RN_ADMIN_COST | RN_ADMIN_MATCHING))
+        return;
+    request = rn_admin_request(c);
+    code = ration_decide_peek(limiter, &request, RATION_NOW, outcome);
+    if (code == 0) {
+        m = rn_admin_begin(c);
+        code = rn_explanation_put(
+            &m, limiter,
+            &(struct rn_explanation){&request, outcome, now_ns, params.matching, NULL});
+    }
+    if (code != 0)
+        refuse_store(c, code);
+    else
+        rn_admin_end(c, &m, 200);
+}
+
+/* --- a rule that does not apply --------------------------------------------------------------- */
+
+struct reason {
+    struct rn_buf words;
+    struct rn_slice rule;
+    bool found, listed;
+};
+
+static void word_list(void *arg, const struct rn_explained_request *request)
+{
+    const struct rn_list_entry *entry = request->entry;
+    struct reason *reason = arg;
+
+    reason->listed = entry != NULL;
+    if (entry)
+        rn_buf_putf(&reason->words, "the %s list applies (%.*s:%" PRIu32 ")",
+                    entry->deny ? "deny" : "allow", (int)entry->file.len, entry->file.data,
+                    entry->line);
+}
+
+static int word_rule(void *arg, const struct rn_explained_rule *seen)
+{
+    struct reason *reason = arg;
+
+    if (!rn_slice_equal(reason->rule, seen->rule->name))
+        return 0;
+    if (!reason->listed)
+        rn_reason_write(&reason->words, seen->ruleset, seen->rule, seen->values, seen->reason);
+    reason->found = true;
+    return 1;
+}
+
+static void refuse_unmatched(struct rn_http_context *c, struct rn_slice rule)
+{
+    struct ration_request request = rn_admin_request(c);
+    struct reason reason = {.rule = rule};
+    struct rn_excerpt name = rn_excerpt(rule);
+
+    int code = rn_explain_run(c->front->limiter, &(struct rn_explain){.request = &request,
+                                                                      .now_ns = RATION_NOW,
+                                                                      .arg = &reason,
+                                                                      .begin = word_list,
+                                                                      .see = word_rule});
+
+    if (code != 0)
+        refuse_store(c, code);
+    else if (!reason.found)
+        rn_front_http_error(c, 400, "unmatched",
+                            "rule %s is found by descriptors, not by attributes", name.text);
+    else if (reason.listed)
+        rn_front_http_error(c, 400, "unmatched", "no rule is asked: %.*s", (int)reason.words.len,
+                            reason.words.data);
+    else
+        rn_front_http_error(c, 400, "unmatched", "rule %s does not apply to these attributes: %.*s",
+                            name.text, (int)reason.words.len, reason.words.data);
+    rn_buf_done(&reason.words);
+}
+
+/* --- what is left -------------------------------------------------------------------------- */
+
+struct listing {
+    struct rn_members *m;
+    struct rn_slice rule; /* data NULL: all */
+    bool found;
+    int error; /* of the store */
+};
+
+static int list_limits(void *arg, const struct rn_explained_rule *seen)
+{
+    struct listing *l = arg;
+
+    if (!seen->applies || (l->rule.data && !rn_slice_equal(l->rule, seen->rule->name)))
+        return 0;
+    l->error = rn_explanation_put_limits(l->m, seen);
+    l->found = true;
+    return l->error;
+}
+
+/* The limits of `rule` (data NULL: of all rules that apply) as they are now: a member "limits".
+ * False after answering, for instance that the rule does not apply. */
+static bool put_limits(struct rn_http_context *c, struct rn_members *m, struct rn_slice rule)
+{
+    struct ration_request request = rn_admin_request(c);
+    struct listing l = {.m = m, .rule = rule};
+
+    rn_members_open(m, "limits", '[');
+    int code = rn_explain_run(c->front->limiter, &(struct rn_explain){.request = &request,
+                                                                      .now_ns = RATION_NOW,
+                                                                      .arg = &l,
+                                                                      .see = list_limits});
+
+    l.error = l.error != 0 ? l.error : code;
+    rn_members_close(m, ']');
+    if (l.error != 0)
+        refuse_store(c, l.error);
+    else if (rule.data && !l.found)
+        refuse_unmatched(c, rule);
+    else
+        return true;
+    return false;
+}
+
+void rn_admin_get_state(struct rn_http_context *c)
+{
+    struct rn_admin_params params;
+    struct rn_members m;
+
+    if (!rn_admin_read_query(c, &params, RN_ADMIN_ATTRIBUTES | RN_ADMIN_RULE) ||
+        (params.rule.data && !rn_admin_find_rule(c, params.rule)))
+        return;
+    m = rn_admin_begin(c);
+    if (put_limits(c, &m, params.rule))
+        rn_admin_end(c, &m, 200);
+}
+
+/* --- changes ------------------------------------------------------------------------------- */
+
+/* For the log. Without a name, a change is for all rules that apply. */
 static struct rn_slice rule_text(const struct rn_admin_params *params)
 {
     return params->rule.data ? params->rule : RN_SLICE("all");
@@ -15,10 +172,10 @@ static void fail(struct rn_http_context *c, int code, const struct rn_admin_para
 {
     switch (code) {
     case RATION_ENORULE:
-        rn_admin_refuse_rule(c, params->rule);
+        (void)rn_admin_find_rule(c, params->rule); /* answers that there is none */
         break;
     case RATION_EUNMATCHED:
-        rn_admin_refuse_unmatched(c, params->rule);
+        refuse_unmatched(c, params->rule);
         break;
     case RATION_EPLACES:
         rn_front_http_error(c, 400, "bad_request",
@@ -33,7 +190,7 @@ static void fail(struct rn_http_context *c, int code, const struct rn_admin_para
     }
 }
 
-/* Nobody is meant by accident. */
+/* Without attributes a change would be for clients that have none; that is a mistake. */
 static bool has_client(struct rn_http_context *c, const struct rn_admin_params *params)
 {
     if (params->given & RN_ADMIN_ATTRIBUTES)
@@ -68,33 +225,27 @@ void rn_admin_reset(struct rn_http_context *c)
     rn_admin_end(c, &m, 200);
 }
 
-/* One of "add" and "remaining". */
-static bool is_complete(struct rn_http_context *c, const struct rn_admin_params *params)
-{
-    unsigned both = RN_ADMIN_ADD | RN_ADMIN_REMAINING;
-
-    if ((params->given & both) != 0 && (params->given & both) != both)
-        return true;
-    rn_front_http_error(c, 400, "bad_request",
-                        "give \"add\" (units to charge, below 0 to give back) or \"remaining\" "
-                        "(units to leave)%s",
-                        params->given & both ? ", not both" : "");
-    return false;
-}
-
 void rn_admin_adjust(struct rn_http_context *c)
 {
     struct ration_request request;
     struct rn_admin_params params;
     struct rn_members m;
-    bool add;
+    bool add, remaining;
     int code;
 
     if (!rn_admin_read(c, &params,
                        RN_ADMIN_ATTRIBUTES | RN_ADMIN_RULE | RN_ADMIN_ADD | RN_ADMIN_REMAINING) ||
-        !has_client(c, &params) || !is_complete(c, &params))
+        !has_client(c, &params))
         return;
     add = params.given & RN_ADMIN_ADD;
+    remaining = params.given & RN_ADMIN_REMAINING;
+    if (add == remaining) {
+        rn_front_http_error(c, 400, "bad_request",
+                            "give \"add\" (units to charge, below 0 to give back) or \"remaining\" "
+                            "(units to leave)%s",
+                            add ? ", not both" : "");
+        return;
+    }
     request = rn_admin_request(c);
     code = add ? ration_state_adjust(c->front->limiter, &request, params.rule.data, params.rule.len,
                                      params.add, RATION_NOW)
@@ -109,6 +260,6 @@ void rn_admin_adjust(struct rn_http_context *c)
                  add ? RN_LOG_NUMBER("add", params.add)
                      : RN_LOG_NUMBER("remaining", params.remaining));
     m = rn_admin_begin(c);
-    if (rn_admin_put_limits(c, &m, params.rule))
+    if (put_limits(c, &m, params.rule))
         rn_admin_end(c, &m, 200);
 }

@@ -8,53 +8,53 @@
 
 static void fire(struct rn_timer *timer)
 {
-    struct rn_delayed_reply *held = (struct rn_delayed_reply *)(void *)timer; /* its first member */
-    struct rn_conn *conn = held->conn;
+    struct rn_delayed_reply *delayed = (struct rn_delayed_reply *)(void *)timer; /* first member */
+    struct rn_conn *conn = delayed->conn;
 
-    *held->slot = NULL;
-    held->tell(held);
-    free(held);
+    *delayed->slot = NULL;
+    delayed->write(delayed);
+    free(delayed);
     rn_conn_resume(conn);
 }
 
 bool rn_delayed_reply_start(struct rn_delayed_reply **slot, struct rn_conn *conn,
-                            const struct rn_decision *decided, int64_t hold_ns,
-                            const struct rn_decision_format *telling,
-                            void (*tell)(struct rn_delayed_reply *held))
+                            const struct rn_decision *decision, int64_t delay_ns,
+                            const struct rn_decision_format *format,
+                            void (*write)(struct rn_delayed_reply *delayed))
 {
-    struct rn_delayed_reply *held = malloc(sizeof *held);
-    struct rn_wheel *wheel = rn_conn_wheel(conn);
+    struct rn_delayed_reply *delayed = malloc(sizeof *delayed);
     const struct rn_front *front = rn_conn_context(conn);
 
-    if (!held)
+    if (!delayed)
         return false;
-    *held = (struct rn_delayed_reply){.timer = {.fire = fire},
-                                      .conn = conn,
-                                      .limiter = front->limiter,
-                                      .slot = slot,
-                                      .hold_ns = hold_ns,
-                                      .decided = *decided,
-                                      .telling = *telling,
-                                      .tell = tell};
-    *slot = held;
+    *delayed = (struct rn_delayed_reply){.timer = {.fire = fire},
+                                         .conn = conn,
+                                         .limiter = front->limiter,
+                                         .slot = slot,
+                                         .delay_ns = delay_ns,
+                                         .decision = *decision,
+                                         .format = *format,
+                                         .write = write};
+    *slot = delayed;
     rn_conn_pause(conn);
     /* The wheel's time is that of when this round began, which may be a while ago. */
-    rn_timer_set(wheel, &held->timer, rn_clock_read_ns(CLOCK_MONOTONIC) + hold_ns);
+    rn_timer_set(rn_conn_wheel(conn), &delayed->timer,
+                 rn_clock_read_ns(CLOCK_MONOTONIC) + delay_ns);
     return true;
 }
 
 static void give_back(void *arg, struct rn_front_workspace *ws)
 {
-    struct rn_delayed_reply *held = arg;
+    struct rn_delayed_reply *delayed = arg;
 
     (void)ws;
-    rn_decision_give_back(held->limiter, &held->decided);
+    rn_decision_give_back(delayed->limiter, &delayed->decision);
 }
 
-void rn_delayed_reply_drop(struct rn_delayed_reply *held)
+void rn_delayed_reply_drop(struct rn_delayed_reply *delayed)
 {
-    if (!held)
+    if (!delayed)
         return;
-    rn_timer_cancel(rn_conn_wheel(held->conn), &held->timer);
-    rn_await_run_detached(held->conn, &(struct rn_await_task){give_back, free, held});
+    rn_timer_cancel(rn_conn_wheel(delayed->conn), &delayed->timer);
+    rn_await_run_task(delayed->conn, &(struct rn_await_task){give_back, free, delayed, true});
 }

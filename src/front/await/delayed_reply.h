@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A reply that waits until its turn has come (a leaky bucket's queue, a
- * throttled client): a timer, no thread. The connection is not read meanwhile.
+ * A reply that leaves when its delay has passed (the queue of a leaky bucket, a throttled
+ * client). A timer waits, no thread. The connection is not read meanwhile.
  */
 #ifndef RN_FRONT_AWAIT_DELAYED_REPLY_H
 #define RN_FRONT_AWAIT_DELAYED_REPLY_H
@@ -10,7 +10,7 @@
 #include "net/conn.h"
 #include "wire/http.h"
 
-/* How a decision is to be told. */
+/* How to write a decision. */
 struct rn_decision_format {
     /* HTTP */
     bool problem; /* application/problem+json */
@@ -28,21 +28,21 @@ struct rn_delayed_reply {
     struct rn_conn *conn;
     struct ration *limiter;
     struct rn_delayed_reply **slot;
-    int64_t hold_ns;
-    struct rn_decision decided;
-    struct rn_decision_format telling;
-    void (*tell)(struct rn_delayed_reply *held); /* writes the reply to rn_conn_out */
+    int64_t delay_ns;
+    struct rn_decision decision;
+    struct rn_decision_format format;
+    void (*write)(struct rn_delayed_reply *delayed); /* the reply, to rn_conn_out */
 };
 
-/* Holds the connection for hold_ns; *slot, in its state, is set until the reply
- * has been told. False: out of memory, answer at once. */
+/* Pauses the connection for delay_ns. *slot, in its state, points to the reply until that is
+ * written. False: out of memory; answer at once. */
 bool rn_delayed_reply_start(struct rn_delayed_reply **slot, struct rn_conn *conn,
-                            const struct rn_decision *decided, int64_t hold_ns,
-                            const struct rn_decision_format *telling,
-                            void (*tell)(struct rn_delayed_reply *held));
+                            const struct rn_decision *decision, int64_t delay_ns,
+                            const struct rn_decision_format *format,
+                            void (*write)(struct rn_delayed_reply *delayed));
 
 /* The connection has ended: gives back what can be, now or when the shared store has
  * answered. NULL is fine. */
-void rn_delayed_reply_drop(struct rn_delayed_reply *held);
+void rn_delayed_reply_drop(struct rn_delayed_reply *delayed);
 
 #endif

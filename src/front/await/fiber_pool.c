@@ -9,18 +9,18 @@
 
 /* What a decision needs at most, with room for sanitizers. */
 #define STACK_BYTES ((size_t)1 << 20)
-#define LINE_MIN 64
+#define RING_MIN 64
 
 struct rn_pool_fiber {
     struct rn_pool_fiber *next;
     struct rn_fiber *fiber;
-    struct rn_fiber_pool *turns;
+    struct rn_fiber_pool *pool;
     struct rn_conn *conn;
-    struct rn_await_task work;
+    struct rn_await_task task;
 
     /* Of rn_await_run. */
-    rn_await_handler *talk;
-    struct rn_conversation talker;
+    rn_await_handler *handler;
+    struct rn_conversation conversation;
     struct rn_buf out;
     char *data;
     size_t len, used;
@@ -28,363 +28,277 @@ struct rn_pool_fiber {
     struct rn_front_workspace ws;
 };
 
-/* --- turns and who waits for them ------------------------------------------------------- */
-
-static struct rn_pool_fiber *make_turn(struct rn_front_loop *loop)
-{
-    struct rn_pool_fiber *turn = calloc(1, sizeof *turn);
-
-    if (!turn)
-        return NULL;
-    turn->fiber = rn_fiber_new(STACK_BYTES);
-    if (!turn->fiber) {
-        free(turn);
-        return NULL;
-    }
-    turn->turns = &loop->turns;
-    turn->ws.counts = &loop->counts;
-    loop->turns.made++;
-    return turn;
-}
+/* --- the pool ----------------------------------------------------------------------------- */
 
 /* NULL: all are taken, or there is no memory for another. */
-static struct rn_pool_fiber *find_turn(struct rn_front *front, struct rn_front_loop *loop)
+static struct rn_pool_fiber *take_fiber(const struct rn_front *front, struct rn_front_loop *loop)
 {
-    struct rn_fiber_pool *turns = &loop->turns;
     bool control = loop == &front->loops[front->loop_count - 1];
-    struct rn_pool_fiber *turn = turns->spare;
+    struct rn_fiber_pool *pool = &loop->pool;
+    struct rn_pool_fiber *f = pool->spare;
 
-    if (turn)
-        turns->spare = turn->next;
-    else if (turns->made < (control ? 1 : RN_FIBERS_OF_WORKER))
-        turn = make_turn(loop);
-    turns->taken += turn != NULL;
-    return turn;
+    if (f) {
+        pool->spare = f->next;
+    } else if (pool->made < (control ? 1 : RN_FIBERS_OF_WORKER) && (f = calloc(1, sizeof *f))) {
+        f->fiber = rn_fiber_new(STACK_BYTES);
+        if (!f->fiber) {
+            free(f);
+            return NULL;
+        }
+        f->pool = pool;
+        f->ws.counts = &loop->counts;
+        pool->made++;
+    }
+    pool->taken += f != NULL;
+    return f;
 }
 
-static bool grow_line(struct rn_fiber_pool *turns)
+static void return_fiber(struct rn_pool_fiber *f)
 {
-    size_t room = turns->room ? 2 * turns->room : LINE_MIN;
-    struct rn_fiber_waiter *line = malloc(room * sizeof *line);
+    f->next = f->pool->spare;
+    f->pool->spare = f;
+    f->pool->taken--;
+}
 
-    if (!line)
+/* Holds the connection, if any. False: out of memory, or no fiber would ever be returned. */
+static bool enqueue(struct rn_fiber_pool *pool, struct rn_pool_waiter waiter)
+{
+    if (pool->taken == 0)
         return false;
-    for (size_t i = 0; i < turns->waiting; i++)
-        line[i] = turns->line[(turns->first + i) & (turns->room - 1)];
-    free(turns->line);
-    turns->line = line;
-    turns->first = 0;
-    turns->room = room;
+    if (pool->waiting == pool->size) {
+        size_t size = pool->size ? 2 * pool->size : RING_MIN;
+        struct rn_pool_waiter *ring = malloc(size * sizeof *ring);
+
+        if (!ring)
+            return false;
+        for (size_t i = 0; i < pool->waiting; i++)
+            ring[i] = pool->ring[(pool->first + i) & (pool->size - 1)];
+        free(pool->ring);
+        pool->ring = ring;
+        pool->first = 0;
+        pool->size = size;
+    }
+    pool->ring[(pool->first + pool->waiting++) & (pool->size - 1)] = waiter;
+    if (waiter.conn)
+        rn_conn_ref(waiter.conn);
     return true;
 }
 
-/* False: nobody would ever call it. */
-static bool wait_in_line(struct rn_fiber_pool *turns, struct rn_fiber_waiter guest)
-{
-    if (turns->taken == 0 || (turns->waiting == turns->room && !grow_line(turns)))
-        return false;
-    turns->line[(turns->first + turns->waiting++) & (turns->room - 1)] = guest;
-    return true;
-}
+static void start_task(struct rn_pool_fiber *f, struct rn_conn *conn,
+                       const struct rn_await_task *task);
 
-static void leave_turn(struct rn_pool_fiber *turn)
+/* A waiter may not need a fiber any more, or return it at once; then the next one has it. Fibers
+ * that are returned meanwhile call this again and find it at work. */
+static void start_waiters(struct rn_fiber_pool *pool)
 {
-    struct rn_fiber_pool *turns = turn->turns;
-
-    turn->next = turns->spare;
-    turns->spare = turn;
-    turns->taken--;
-}
-
-/* A guest may have no use for its turn any more, or be done at once: then it is the
- * next one's. Whatever that ends in the course of it comes back here and finds it done. */
-static void call_next(struct rn_fiber_pool *turns)
-{
-    if (turns->calling)
+    if (pool->starting)
         return;
-    turns->calling = true;
-    while (turns->waiting > 0 && turns->spare) {
-        struct rn_fiber_waiter guest = turns->line[turns->first];
+    pool->starting = true;
+    while (pool->waiting > 0 && pool->spare) {
+        struct rn_pool_waiter waiter = pool->ring[pool->first];
 
-        turns->first = (turns->first + 1) & (turns->room - 1);
-        turns->waiting--;
-        guest.begin(guest.arg);
+        pool->first = (pool->first + 1) & (pool->size - 1);
+        pool->waiting--;
+        if (waiter.task.run) {
+            struct rn_pool_fiber *f = pool->spare;
+
+            pool->spare = f->next;
+            pool->taken++;
+            start_task(f, waiter.conn, &waiter.task);
+        } else {
+            rn_conn_resume(waiter.conn);
+        }
+        if (waiter.conn)
+            rn_conn_unref(waiter.conn);
     }
-    turns->calling = false;
+    pool->starting = false;
 }
 
-void rn_await_pool_done(struct rn_fiber_pool *turns)
+void rn_await_pool_done(struct rn_fiber_pool *pool)
 {
-    while (turns->spare) {
-        struct rn_pool_fiber *turn = turns->spare;
+    while (pool->spare) {
+        struct rn_pool_fiber *f = pool->spare;
 
-        turns->spare = turn->next;
-        rn_front_workspace_done(&turn->ws);
-        rn_buf_done(&turn->out);
-        rn_fiber_free(turn->fiber);
-        free(turn);
+        pool->spare = f->next;
+        rn_front_workspace_done(&f->ws);
+        rn_buf_done(&f->out);
+        rn_fiber_free(f->fiber);
+        free(f);
     }
-    free(turns->line);
-    turns->line = NULL;
+    free(pool->ring);
+    pool->ring = NULL;
 }
 
 /* --- conversations ------------------------------------------------------------------------ */
 
-static void run_talk(void *arg)
+static void run_handler(void *arg)
 {
-    struct rn_pool_fiber *turn = arg;
+    struct rn_pool_fiber *f = arg;
 
-    turn->used = turn->talk(&turn->talker, turn->data, turn->len);
+    f->used = f->handler(&f->conversation, f->data, f->len);
 }
 
-static void put_out(struct rn_pool_fiber *turn)
+static void put_out(struct rn_pool_fiber *f)
 {
-    if (turn->talker.replies) {
-        rn_reply_queue_append(turn->talker.replies, &turn->out);
+    if (f->conversation.queue) {
+        rn_reply_queue_append(f->conversation.queue, &f->out);
         return;
     }
-    if (turn->out.len > 0)
-        rn_buf_put(rn_conn_out(turn->conn), turn->out.data, turn->out.len);
-    if (turn->out.failed)
-        rn_conn_close(turn->conn);
-    rn_buf_clear(&turn->out);
+    if (f->out.len > 0)
+        rn_buf_put(rn_conn_out(f->conn), f->out.data, f->out.len);
+    if (f->out.failed)
+        rn_conn_close(f->conn);
+    rn_buf_clear(&f->out);
 }
 
-static void begin_talk(struct rn_pool_fiber *turn)
+static void leave_conversation(struct rn_pool_fiber *f)
 {
-    struct rn_reply_queue *replies = turn->talker.replies;
+    struct rn_reply_queue *queue = f->conversation.queue;
 
-    if (!replies || replies->turns++ == 0)
-        turn->turns->speakers++;
+    if (!queue || --queue->fibers == 0)
+        f->pool->conversations--;
+    return_fiber(f);
 }
 
-static void leave_talk(struct rn_pool_fiber *turn)
+bool rn_await_may_split(const struct rn_conversation *conversation)
 {
-    struct rn_reply_queue *replies = turn->talker.replies;
+    const struct rn_front *front = rn_conn_context(conversation->conn);
+    uint32_t conversations = rn_front_loop(front, conversation->conn)->pool.conversations;
 
-    if (!replies || --replies->turns == 0)
-        turn->turns->speakers--;
-    leave_turn(turn);
+    return (conversation->queue->fibers + 1) * conversations <= RN_FIBERS_SHARED;
 }
 
-bool rn_await_may_split(const struct rn_conversation *talker)
+/* Waiters come first: this connection may have more input than others. */
+static void handler_ended(void *arg)
 {
-    const struct rn_front *front = rn_conn_context(talker->conn);
-    uint32_t speakers = rn_front_loop(front, talker->conn)->turns.speakers;
+    struct rn_pool_fiber *f = arg;
+    struct rn_fiber_pool *pool = f->pool;
+    struct rn_conversation conversation = f->conversation;
 
-    return (talker->replies->turns + 1) * speakers <= RN_FIBERS_SHARED;
-}
-
-static void end_talk(struct rn_pool_fiber *turn)
-{
-    if (turn->talker.reply) {
-        rn_reply_queue_finish(turn->talker.reply, &turn->out);
+    if (conversation.reply) {
+        rn_reply_queue_finish(conversation.reply, &f->out);
     } else {
-        put_out(turn);
-        rn_conn_consumed(turn->conn, turn->used);
+        put_out(f);
+        rn_conn_consumed(f->conn, f->used);
     }
+    leave_conversation(f);
+    start_waiters(pool);
+    if (conversation.reply)
+        rn_reply_queue_resume(conversation.queue);
+    else if (!conversation.paused)
+        rn_conn_resume(conversation.conn);
+    rn_conn_unref(conversation.conn);
 }
 
-/* Those in line come first: this one may have more to say than others. */
-static void talk_ended(void *arg)
+static size_t start_handler(struct rn_pool_fiber *f, struct rn_conn *conn,
+                            struct rn_reply_queue *queue, char *data)
 {
-    struct rn_pool_fiber *turn = arg;
-    struct rn_fiber_pool *turns = turn->turns;
-    struct rn_conversation talker = turn->talker;
+    struct rn_conversation *conversation = &f->conversation;
 
-    end_talk(turn);
-    leave_talk(turn);
-    call_next(turns);
-    if (talker.reply)
-        rn_reply_queue_resume(talker.replies);
-    else if (!talker.holds)
-        rn_conn_resume(talker.conn);
-    rn_conn_unref(talker.conn);
-}
-
-static void go_on(void *arg)
-{
-    struct rn_conn *conn = arg;
-
-    rn_conn_resume(conn);
-    rn_conn_unref(conn);
-}
-
-/* It waits: how many bytes are nobody else's. */
-static size_t leave_rest(struct rn_pool_fiber *turn)
-{
-    struct rn_conversation *talker = &turn->talker;
-
-    if (talker->rest)
-        talker->reply = rn_reply_queue_add(talker->replies, &turn->out);
-    if (!talker->reply) {
-        talker->waited = true;
-        rn_conn_pause(talker->conn);
+    *conversation = (struct rn_conversation){.conn = conn,
+                                             .ws = &f->ws,
+                                             .out = &f->out,
+                                             .queue = queue,
+                                             .behind = queue && queue->incomplete > 0,
+                                             .on_fiber = true};
+    f->conn = conn;
+    f->data = data;
+    if (!queue || queue->fibers++ == 0)
+        f->pool->conversations++;
+    if (rn_fiber_run(f->fiber, run_handler, handler_ended, f)) {
+        put_out(f);
+        leave_conversation(f);
+        return f->used;
+    }
+    rn_conn_ref(conn); /* it waits */
+    if (conversation->rest)
+        conversation->reply = rn_reply_queue_add(queue, &f->out);
+    if (!conversation->reply) {
+        conversation->has_waited = true;
+        rn_conn_pause(conn);
         return RN_CONN_PENDING;
     }
-    talker->replies->again = true;
-    return (size_t)(talker->rest - turn->data);
+    queue->more = true;
+    return (size_t)(conversation->rest - data);
 }
 
-static size_t talk_on(struct rn_pool_fiber *turn, const struct rn_conversation *talker,
-                      rn_await_handler *talk, char *data, size_t len)
-{
-    turn->conn = talker->conn;
-    turn->talk = talk;
-    turn->talker = *talker;
-    turn->talker.ws = &turn->ws;
-    turn->talker.out = &turn->out;
-    turn->talker.behind = talker->replies && talker->replies->open > 0;
-    turn->talker.waits = true;
-    turn->data = data;
-    turn->len = len;
-    begin_talk(turn);
-    if (rn_fiber_run(turn->fiber, run_talk, talk_ended, turn)) {
-        put_out(turn);
-        leave_talk(turn);
-        return turn->used;
-    }
-    rn_conn_ref(talker->conn);
-    return leave_rest(turn);
-}
-
-size_t rn_await_run(struct rn_conn *conn, struct rn_reply_queue *replies, rn_await_handler *talk,
+size_t rn_await_run(struct rn_conn *conn, struct rn_reply_queue *queue, rn_await_handler *handler,
                     char *data, size_t len)
 {
     struct rn_front *front = rn_conn_context(conn);
     struct rn_front_loop *loop = rn_front_loop(front, conn);
-    struct rn_conversation talker = {.conn = conn, .replies = replies, .ws = &loop->ws};
-    struct rn_pool_fiber *turn = front->patience_ns > 0 ? find_turn(front, loop) : NULL;
+    struct rn_pool_fiber *f = take_fiber(front, loop);
 
-    if (turn)
-        return talk_on(turn, &talker, talk, data, len);
-    if (front->patience_ns > 0 &&
-        wait_in_line(&loop->turns, (struct rn_fiber_waiter){go_on, conn})) {
-        rn_conn_ref(conn);
+    if (f) {
+        f->handler = handler;
+        f->len = len;
+        return start_handler(f, conn, queue, data);
+    }
+    if (enqueue(&loop->pool, (struct rn_pool_waiter){.conn = conn})) {
         rn_conn_pause(conn);
         return 0;
     }
-    if (replies && replies->open > 0) { /* there is no memory to wait in */
-        replies->alone = true;
-        (void)rn_reply_queue_pause(replies);
+    if (queue && queue->incomplete > 0) { /* there is no memory to wait in */
+        queue->barrier = true;
+        (void)rn_reply_queue_pause(queue);
         return 0;
     }
-    talker.out = rn_conn_out(conn);
-    return talk(&talker, data, len);
+    return handler(
+        &(struct rn_conversation){
+            .conn = conn, .ws = &loop->ws, .out = rn_conn_out(conn), .queue = queue},
+        data, len);
 }
 
-/* --- other work --------------------------------------------------------------------------- */
+/* --- tasks --------------------------------------------------------------------------------- */
 
-struct errand {
-    struct rn_front *front;
-    struct rn_front_loop *loop;
-    struct rn_conn *conn; /* NULL: nobody's */
-    struct rn_await_task work;
-};
-
-static void keep(struct rn_conn *conn)
+static void run_task(void *arg)
 {
-    if (conn)
-        rn_conn_ref(conn);
+    struct rn_pool_fiber *f = arg;
+
+    f->task.run(f->task.arg, &f->ws);
 }
 
-static void let_go(struct rn_conn *conn)
+static void task_ended(void *arg)
 {
+    struct rn_pool_fiber *f = arg;
+    struct rn_conn *conn = f->conn;
+    struct rn_await_task task = f->task;
+
+    return_fiber(f);
+    task.ended(task.arg);
     if (conn)
         rn_conn_unref(conn);
+    start_waiters(f->pool);
 }
 
-static void run_work(void *arg)
+static void start_task(struct rn_pool_fiber *f, struct rn_conn *conn,
+                       const struct rn_await_task *task)
 {
-    struct rn_pool_fiber *turn = arg;
-
-    turn->work.work(turn->work.arg, &turn->ws);
+    f->conn = conn;
+    f->task = *task;
+    if (conn)
+        rn_conn_ref(conn);
+    if (rn_fiber_run(f->fiber, run_task, task_ended, f))
+        task_ended(f);
 }
 
-static void work_ended(void *arg)
-{
-    struct rn_pool_fiber *turn = arg;
-    struct rn_conn *conn = turn->conn;
-    struct rn_await_task work = turn->work;
-
-    leave_turn(turn);
-    work.ended(work.arg);
-    let_go(conn);
-    call_next(turn->turns);
-}
-
-static void work_on(struct rn_pool_fiber *turn, const struct errand *errand)
-{
-    turn->conn = errand->conn;
-    turn->work = errand->work;
-    keep(errand->conn);
-    if (rn_fiber_run(turn->fiber, run_work, work_ended, turn))
-        work_ended(turn);
-}
-
-static void run_errand(const struct errand *errand);
-
-static void begin_errand(void *arg)
-{
-    struct errand errand = *(struct errand *)arg;
-
-    free(arg);
-    run_errand(&errand);
-    let_go(errand.conn);
-}
-
-/* False: there is no way to wait. */
-static bool put_off(const struct errand *errand)
-{
-    struct errand *later = malloc(sizeof *later);
-
-    if (!later)
-        return false;
-    *later = *errand;
-    if (!wait_in_line(&errand->loop->turns, (struct rn_fiber_waiter){begin_errand, later})) {
-        free(later);
-        return false;
-    }
-    keep(errand->conn);
-    return true;
-}
-
-static void run_errand(const struct errand *errand)
-{
-    bool waits = errand->front->patience_ns > 0;
-    struct rn_pool_fiber *turn = waits ? find_turn(errand->front, errand->loop) : NULL;
-
-    if (turn) {
-        work_on(turn, errand);
-    } else if (!waits || !put_off(errand)) {
-        errand->work.work(errand->work.arg, &errand->loop->ws);
-        errand->work.ended(errand->work.arg);
-    }
-}
-
-void rn_await_run_task(struct rn_conn *conn, const struct rn_await_task *work)
+void rn_await_run_task(struct rn_conn *conn, const struct rn_await_task *task)
 {
     struct rn_front *front = rn_conn_context(conn);
+    struct rn_front_loop *loop = rn_front_loop(front, conn);
+    struct rn_conn *held = task->detached ? NULL : conn;
+    struct rn_pool_fiber *f = front->patience_ns > 0 ? take_fiber(front, loop) : NULL;
 
-    run_errand(&(struct errand){front, rn_front_loop(front, conn), conn, *work});
-}
-
-void rn_await_run_detached(const struct rn_conn *conn, const struct rn_await_task *work)
-{
-    struct rn_front *front = rn_conn_context(conn);
-
-    run_errand(&(struct errand){front, rn_front_loop(front, conn), NULL, *work});
-}
-
-/* --- time ----------------------------------------------------------------------------------- */
-
-void rn_await_set_deadline(const struct rn_front *front, const struct rn_conn *conn)
-{
-    if (front->patience_ns > 0)
-        rn_fiber_set_deadline(rn_wheel_now(rn_conn_wheel(conn)) + front->patience_ns);
+    if (f) {
+        start_task(f, held, task);
+    } else if (front->patience_ns == 0 ||
+               !enqueue(&loop->pool, (struct rn_pool_waiter){held, *task})) {
+        task->run(task->arg, &loop->ws);
+        task->ended(task->arg);
+    }
 }
 
 bool rn_await_control_is_busy(const struct rn_front *front)
 {
-    return front->loops[front->loop_count - 1].turns.taken > 0;
+    return front->loops[front->loop_count - 1].pool.taken > 0;
 }

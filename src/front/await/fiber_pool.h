@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Turns: where there is a shared store, a conversation runs on a fiber with a desk of its
- * own, and its loop serves others while it waits for the store. Without one, everything
- * runs on the loop's own stack and desk.
+ * The fibers of a loop. With a shared store, a conversation runs on a fiber with its own
+ * workspace, and its loop serves others while it waits for the store. Without one, everything
+ * runs on the loop's stack and workspace.
  *
- * A loop has so many turns and no more; whoever finds none waits for one in line. The
- * control loop has one: whatever it does when nobody waits, such as replacing the rules,
- * can rely on that no reader of theirs sleeps in its own thread.
+ * A pool has a fixed size; callers queue FIFO when it is empty. The pool of the control loop has
+ * one fiber. So code that runs while that is free, such as replacing the rules, can rely on
+ * no reader of the rules waiting in its own thread.
  */
 #ifndef RN_FRONT_AWAIT_FIBER_POOL_H
 #define RN_FRONT_AWAIT_FIBER_POOL_H
@@ -14,77 +14,74 @@
 #include "net/conn.h"
 
 #define RN_FIBERS_OF_WORKER 256
-/* A few more than fill a call to the store (redis/strict/batch_queue.h). Each conversation takes
- * several turns at a time only while all that do so have no more than that: with more, each goes
- * through memory of its own and is answered by itself, and nothing is gained. */
+/* A few more than fill a call to the store (redis/strict/batch_queue.h). A conversation takes
+ * several fibers at a time only while all that do so have no more than this in sum. With more,
+ * each uses memory of its own and is answered by itself, and nothing is gained. */
 #define RN_FIBERS_SHARED 80
 
-struct rn_front_workspace;
 struct rn_front;
-struct rn_reply_queue;
-struct rn_queued_reply;
+struct rn_front_workspace;
 struct rn_pool_fiber;
+struct rn_queued_reply;
+struct rn_reply_queue;
 
-/* Who waits for a turn. */
-struct rn_fiber_waiter {
-    void (*begin)(void *arg);
+/* Work besides conversations. `ended` is called on the loop's stack, with the connection still
+ * there unless the task is detached. */
+struct rn_await_task {
+    void (*run)(void *arg, struct rn_front_workspace *ws);
+    void (*ended)(void *arg);
     void *arg;
+    bool detached; /* it outlives the connection: for `closed` of a protocol */
+};
+
+struct rn_pool_waiter {
+    struct rn_conn *conn;      /* NULL: of a detached task */
+    struct rn_await_task task; /* run NULL: the connection goes on */
 };
 
 struct rn_fiber_pool {
     struct rn_pool_fiber *spare;
     uint32_t made, taken;
-    uint32_t speakers;            /* conversations that have some */
-    struct rn_fiber_waiter *line; /* a ring of `room` places, a power of two */
-    size_t first, waiting, room;
-    bool calling; /* somebody of the line, now */
+    uint32_t conversations;      /* that have fibers */
+    struct rn_pool_waiter *ring; /* of `size` entries, a power of two */
+    size_t first, waiting, size;
+    bool starting; /* a waiter, now */
 };
 
-void rn_await_pool_done(struct rn_fiber_pool *turns);
+void rn_await_pool_done(struct rn_fiber_pool *pool);
 
-/* What a conversation works with. */
+/* What one read of a connection has brought, while it is answered. */
 struct rn_conversation {
     struct rn_conn *conn;
     struct rn_front_workspace *ws;
     struct rn_buf *out;
-    struct rn_reply_queue *replies; /* of the connection; NULL: it answers one after the other */
-    bool behind;                    /* others before it have not been answered yet */
-    bool waits;                     /* it may have to wait */
-    bool waited;                    /* and has, with all that follows */
-    bool holds;                     /* out: the connection is held for a reason of its own */
+    struct rn_reply_queue *queue; /* of the connection; NULL: it answers one by one */
+    bool behind;                  /* commands before it have not been answered yet */
+    bool on_fiber;                /* it may have to wait */
+    bool has_waited;              /* and has, with all that follows */
+    bool paused;                  /* out: the connection is paused for another reason */
 
-    /* While a command may be overtaken: what follows it. Should it have to wait, the rest of
-     * the conversation goes on from there, in another turn, and `reply` is set, which is where
-     * `out` goes. Nothing but that command is this one's business any more. NULL: all that
-     * follows waits. */
+    /* Where the next command begins, while this one may be overtaken. If it has to wait, another
+     * fiber goes on from there, `reply` is set, and `out` goes there. Then this conversation has
+     * this one command only. NULL: all that follows waits. */
     const char *rest;
     struct rn_queued_reply *reply;
 };
-typedef size_t rn_await_handler(struct rn_conversation *talker, char *data, size_t len);
+/* Returns how many bytes it has used. */
+typedef size_t rn_await_handler(struct rn_conversation *conversation, char *data, size_t len);
 
-/* For `received` of a protocol: has `talk` called, which returns how many bytes are done
- * with. Where it left the rest to another turn, replies->again is set: call it again. */
-size_t rn_await_run(struct rn_conn *conn, struct rn_reply_queue *replies, rn_await_handler *talk,
+/* For `received` of a protocol where there is a shared store: runs `handler` on a fiber. If it
+ * left the rest to another fiber, queue->more is set: call it again. */
+size_t rn_await_run(struct rn_conn *conn, struct rn_reply_queue *queue, rn_await_handler *handler,
                     char *data, size_t len);
 
-/* Whether the conversation, with `replies`, may leave its rest to one more turn. */
-bool rn_await_may_split(const struct rn_conversation *talker);
+/* Whether the conversation, which has a queue, may leave its rest to one more fiber. */
+bool rn_await_may_split(const struct rn_conversation *conversation);
 
-/* Has `work` called, now or when it is its turn, and then `ended`: on the loop's own stack,
- * with the connection still there. */
-struct rn_await_task {
-    void (*work)(void *arg, struct rn_front_workspace *ws);
-    void (*ended)(void *arg);
-    void *arg;
-};
-void rn_await_run_task(struct rn_conn *conn, const struct rn_await_task *work);
-/* The same for what outlives the connection: from within its `closed`. */
-void rn_await_run_detached(const struct rn_conn *conn, const struct rn_await_task *work);
+/* Runs the task, now or when a fiber is free, and then calls its `ended`. */
+void rn_await_run_task(struct rn_conn *conn, const struct rn_await_task *task);
 
-/* A decision begins: from now on it may wait for as long as decisions may. */
-void rn_await_set_deadline(const struct rn_front *front, const struct rn_conn *conn);
-
-/* Somebody waits for a store in the control loop. */
+/* Whether the fiber of the control loop is in use. */
 bool rn_await_control_is_busy(const struct rn_front *front);
 
 #endif

@@ -9,16 +9,14 @@
 #define SPARE_MAX 1024
 #define KEPT_BYTES 4096 /* larger buffers are freed */
 
-/* --- memory ------------------------------------------------------------------------------- */
-
-static struct rn_front_loop *loop_of(const struct rn_reply_queue *r)
+static struct rn_front_loop *loop_of(const struct rn_reply_queue *q)
 {
-    return rn_front_loop(rn_conn_context(r->conn), r->conn);
+    return rn_front_loop(rn_conn_context(q->conn), q->conn);
 }
 
-bool rn_reply_queue_have_room(struct rn_reply_queue *r)
+bool rn_reply_queue_have_room(struct rn_reply_queue *q)
 {
-    struct rn_front_loop *loop = loop_of(r);
+    struct rn_front_loop *loop = loop_of(q);
 
     if (loop->spare_replies)
         return true;
@@ -33,16 +31,15 @@ static void free_reply(struct rn_queued_reply *reply)
     free(reply);
 }
 
-/* The first one. */
-static void remove_first(struct rn_reply_queue *r)
+static void remove_first(struct rn_reply_queue *q)
 {
-    struct rn_front_loop *loop = loop_of(r);
-    struct rn_queued_reply *reply = r->first;
+    struct rn_front_loop *loop = loop_of(q);
+    struct rn_queued_reply *reply = q->first;
 
-    r->first = reply->next;
-    if (!r->first)
-        r->end = &r->first;
-    r->count--;
+    q->first = reply->next;
+    if (!q->first)
+        q->end = &q->first;
+    q->count--;
     if (loop->spare_reply_count == SPARE_MAX || reply->out.size > KEPT_BYTES) {
         free_reply(reply);
         return;
@@ -63,37 +60,30 @@ void rn_reply_queue_free_spares(struct rn_front_loop *loop)
     }
 }
 
-void rn_reply_queue_init(struct rn_reply_queue *r, struct rn_conn *conn)
+void rn_reply_queue_init(struct rn_reply_queue *q, struct rn_conn *conn)
 {
-    *r = (struct rn_reply_queue){.conn = conn};
-    r->end = &r->first;
+    *q = (struct rn_reply_queue){.conn = conn};
+    q->end = &q->first;
 }
 
-static void reverse(struct rn_reply_queue *r)
+/* Begins with the last reply: only the last place of a leaky bucket's queue can be given back. */
+void rn_reply_queue_drop(struct rn_reply_queue *q)
 {
-    struct rn_queued_reply *done = NULL;
+    struct rn_queued_reply *reversed = NULL;
 
-    while (r->first) {
-        struct rn_queued_reply *reply = r->first;
+    while (q->first) {
+        struct rn_queued_reply *reply = q->first;
 
-        r->first = reply->next;
-        reply->next = done;
-        done = reply;
+        q->first = reply->next;
+        reply->next = reversed;
+        reversed = reply;
     }
-    r->first = done;
-}
-
-/* The last first: in a queue, only what is last can be given back. */
-void rn_reply_queue_drop(struct rn_reply_queue *r)
-{
-    reverse(r);
-    while (r->first) {
-        rn_delayed_reply_drop(r->first->held);
-        remove_first(r);
+    q->first = reversed;
+    while (q->first) {
+        rn_delayed_reply_drop(q->first->delayed);
+        remove_first(q);
     }
 }
-
-/* --- in order ------------------------------------------------------------------------------ */
 
 static void move(struct rn_buf *to, struct rn_buf *from)
 {
@@ -103,101 +93,93 @@ static void move(struct rn_buf *to, struct rn_buf *from)
     rn_buf_clear(from);
 }
 
-struct rn_queued_reply *rn_reply_queue_add(struct rn_reply_queue *r, struct rn_buf *out)
+struct rn_queued_reply *rn_reply_queue_add(struct rn_reply_queue *q, struct rn_buf *out)
 {
-    struct rn_front_loop *loop = loop_of(r);
+    struct rn_front_loop *loop = loop_of(q);
     struct rn_queued_reply *reply;
 
-    if (!rn_reply_queue_have_room(r))
+    if (!rn_reply_queue_have_room(q))
         return NULL;
     reply = loop->spare_replies;
     loop->spare_replies = reply->next;
     loop->spare_reply_count--;
-    *reply = (struct rn_queued_reply){.of = r, .out = reply->out, .open = true};
-    *r->end = reply;
-    r->end = &reply->next;
-    r->count++;
-    r->open++;
+    *reply = (struct rn_queued_reply){.queue = q, .out = reply->out, .incomplete = true};
+    *q->end = reply;
+    q->end = &reply->next;
+    q->count++;
+    q->incomplete++;
     move(&reply->out, out);
-    rn_conn_call_before_sleep(r->conn);
+    rn_conn_call_before_sleep(q->conn);
     return reply;
 }
 
 void rn_reply_queue_complete(struct rn_queued_reply *reply)
 {
-    reply->open = false;
-    reply->of->open--;
-    rn_conn_call_before_sleep(reply->of->conn);
+    reply->incomplete = false;
+    reply->queue->incomplete--;
+    rn_conn_call_before_sleep(reply->queue->conn);
 }
 
 void rn_reply_queue_finish(struct rn_queued_reply *reply, struct rn_buf *out)
 {
     move(&reply->out, out);
-    if (!reply->held)
+    if (!reply->delayed)
         rn_reply_queue_complete(reply);
 }
 
-void rn_reply_queue_append(struct rn_reply_queue *r, struct rn_buf *out)
+void rn_reply_queue_append(struct rn_reply_queue *q, struct rn_buf *out)
 {
     struct rn_queued_reply *reply;
 
     if (out->len == 0 && !out->failed)
         return;
-    if (!r->first)
-        move(rn_conn_out(r->conn), out);
-    else if ((reply = rn_reply_queue_add(r, out)))
+    if (!q->first)
+        move(rn_conn_out(q->conn), out);
+    else if ((reply = rn_reply_queue_add(q, out)))
         rn_reply_queue_complete(reply);
     else
-        rn_conn_close(r->conn);
+        rn_conn_close(q->conn);
     rn_buf_clear(out);
 }
 
-void rn_reply_queue_flush(struct rn_reply_queue *r)
+void rn_reply_queue_flush(struct rn_reply_queue *q)
 {
-    while (r->first) {
-        bool open = r->first->open;
+    while (q->first) {
+        bool incomplete = q->first->incomplete;
 
-        move(rn_conn_out(r->conn), &r->first->out);
-        if (open)
+        move(rn_conn_out(q->conn), &q->first->out);
+        if (incomplete)
             return;
-        remove_first(r);
+        remove_first(q);
     }
 }
 
-/* --- how many ------------------------------------------------------------------------------ */
-
-static size_t count_bytes(const struct rn_reply_queue *r)
+static bool must_pause(const struct rn_reply_queue *q, uint32_t max)
 {
     size_t bytes = 0;
 
-    for (const struct rn_queued_reply *reply = r->first; reply; reply = reply->next)
+    for (const struct rn_queued_reply *reply = q->first; reply; reply = reply->next)
         bytes += reply->out.len;
-    return bytes;
+    return q->delayed > 0 || (q->barrier && q->incomplete > 0) || q->count >= max ||
+           bytes > RN_CONN_FULL_BYTES;
 }
 
-static bool must_stop(const struct rn_reply_queue *r, uint32_t max)
+bool rn_reply_queue_pause(struct rn_reply_queue *q)
 {
-    return r->held > 0 || (r->alone && r->open > 0) || r->count >= max ||
-           count_bytes(r) > RN_CONN_FULL_BYTES;
+    rn_reply_queue_flush(q);
+    q->paused = must_pause(q, RN_REPLY_QUEUE_MAX);
+    if (q->paused)
+        rn_conn_pause(q->conn);
+    return q->paused;
 }
 
-bool rn_reply_queue_pause(struct rn_reply_queue *r)
+/* Not for each reply of many: net moves the input that waits whenever some of it is used. */
+void rn_reply_queue_resume(struct rn_reply_queue *q)
 {
-    rn_reply_queue_flush(r);
-    r->stopped = must_stop(r, RN_REPLY_QUEUE_MAX);
-    if (r->stopped)
-        rn_conn_pause(r->conn);
-    return r->stopped;
-}
-
-/* Not for each of many: what has arrived and waits is moved in memory whenever some of it
- * is done with. */
-void rn_reply_queue_resume(struct rn_reply_queue *r)
-{
-    if (!r->stopped)
+    if (!q->paused)
         return;
-    rn_reply_queue_flush(r);
-    r->stopped = must_stop(r, RN_REPLY_QUEUE_MAX / 2);
-    if (!r->stopped)
-        rn_conn_resume(r->conn);
+    rn_reply_queue_flush(q);
+    q->paused = must_pause(q, RN_REPLY_QUEUE_MAX / 2);
+    if (!q->paused)
+        rn_conn_resume(q->conn);
 }

@@ -77,7 +77,7 @@ void rn_grpc_call_free(struct rn_grpc_call *call)
     c->buffered -= call->complete ? 0 : call->in.len;
     rn_timer_cancel(rn_conn_wheel(c->conn), &call->timer);
     if (call->held)
-        rn_await_run_detached(c->conn, &(struct rn_await_task){give_back, free, call->held});
+        rn_await_run_task(c->conn, &(struct rn_await_task){give_back, free, call->held, true});
     if (loop->spare_count == SPARE_MAX) {
         free_call(call);
         return;

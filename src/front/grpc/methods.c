@@ -32,7 +32,7 @@ static void begin_wait(const struct rn_grpc_call *call)
     int64_t early_ns = MARGIN_NS + call->timeout_ns / 64;
     int64_t until_ns = rn_grpc_now(call->on) + patience(call) - early_ns;
 
-    rn_await_set_deadline(call->on->front, call->on->conn);
+    rn_front_set_deadline(call->on->front, call->on->conn);
     if (until_ns < rn_fiber_deadline())
         rn_fiber_set_deadline(until_ns);
 }
@@ -79,7 +79,7 @@ static bool hold(struct rn_grpc_call *call, const struct ration_descriptors_outc
     call->timer.fire = end_hold;
     /* The wheel's time is that of when this round began, which may be a while ago. */
     rn_timer_set(wheel, &call->timer, rn_clock_read_ns(CLOCK_MONOTONIC) + outcome->delay_ns);
-    rn_front_count(&call->on->loop->counts.held, 1);
+    rn_front_count(&call->on->loop->counts.delayed, 1);
     return true;
 }
 
@@ -138,7 +138,7 @@ static void should_rate_limit(struct rn_grpc_call *call, struct rn_slice message
     call->deciding = true;
     if (call->on->front->patience_ns > 0)
         call->asked_ns = rn_clock_read_ns(CLOCK_MONOTONIC);
-    rn_await_run_task(call->on->conn, &(struct rn_await_task){decide, decided, call});
+    rn_await_run_task(call->on->conn, &(struct rn_await_task){decide, decided, call, false});
 }
 
 /* --- health ------------------------------------------------------------------------- */

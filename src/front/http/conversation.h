@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One HTTP request and its answer. What follows a port's routes (HTTP, admin)
- * is the same conversation: parse, find the route, answer, keep alive.
+ * HTTP, for the HTTP port and the admin port: a request, its route and its answer.
  */
 #ifndef RN_FRONT_HTTP_CONVERSATION_H
 #define RN_FRONT_HTTP_CONVERSATION_H
@@ -10,6 +9,7 @@
 #include "front/decision.h"
 #include "front/front.h"
 
+/* A request that is being answered. */
 struct rn_http_context {
     struct rn_front *front;
     const struct rn_http_port *port;
@@ -17,11 +17,10 @@ struct rn_http_context {
     struct rn_conn *conn;
     struct rn_http_request *request;
     struct rn_buf *out;
-    struct rn_slice rest;         /* of the path, behind the route's */
+    struct rn_slice rest;         /* of the path, after the route's */
     const struct rn_token *token; /* that came with the request; NULL: none was needed */
     enum rn_http_connection keep_alive;
     bool head;
-    bool more; /* has been received than this request */
 };
 
 enum rn_method {
@@ -34,51 +33,71 @@ enum rn_method {
 
 struct rn_route {
     unsigned methods;
-    const char
-        *path; /* one that ends in / matches all that begins with it; `rest` is what follows */
+    const char *path; /* one that ends in / matches all paths that begin with it */
     void (*answer)(struct rn_http_context *c);
 };
 
-/* What a port offers. */
 struct rn_http_port {
-    enum rn_front_protocol protocol; /* whose counters count */
+    enum rn_front_protocol protocol; /* for counters */
     const struct rn_route *routes;
     size_t route_count;
     size_t body_max;
-    /* Whether this caller may have an answer at all; else it has answered. NULL: everyone may. */
+    /* Whether this caller may use the port; false after answering. */
     bool (*admit)(struct rn_http_context *c);
 };
 
 /* The state of a connection that speaks HTTP. */
 struct rn_http_state {
+    const struct rn_http_port *port;
     struct rn_http_parser parser;
-    struct rn_delayed_reply *held;
+    struct rn_delayed_reply *delayed;
     struct rn_token_shown shown;
 };
 
-/* For rn_await_run; and for rn_protocol: limited, closed. */
-size_t rn_front_http_run(struct rn_conversation *talker, char *data, size_t len,
-                         const struct rn_http_port *port);
-void rn_front_http_limited(struct rn_conn *conn, enum rn_conn_limit why,
-                           const struct rn_http_port *port);
+/* For rn_protocol. `opened` of a port must set the state's port. */
+size_t rn_front_http_received(struct rn_conn *conn, char *data, size_t len);
+void rn_front_http_limited(struct rn_conn *conn, enum rn_conn_limit why);
 void rn_front_http_closed(struct rn_conn *conn);
 
 /* --- answers ------------------------------------------------------------------------------ */
 
+void rn_front_http_text(struct rn_http_context *c, unsigned status, struct rn_slice body);
 void rn_front_http_json(struct rn_http_context *c, unsigned status, struct rn_slice body);
 /* {"error":name,"message":...} */
 void rn_front_http_error(struct rn_http_context *c, unsigned status, const char *name,
                          const char *format, ...) __attribute__((format(printf, 4, 5)));
+/* The same with a header, unless that is NULL. */
+void rn_front_http_error_with(struct rn_http_context *c, unsigned status, const char *name,
+                              const char *text, const char *header, struct rn_slice value);
 
-/* The body as one JSON object, whose members are up to the caller. False after
- * answering 400. */
+/* Begins to read the body as a JSON object. False after answering 400. */
 bool rn_front_http_read_object(struct rn_http_context *c, struct rn_json *json);
-/* The same, read into ws->params, nothing behind it. */
-bool rn_front_http_read_params(struct rn_http_context *c, unsigned members);
+/* Reads all of it into ws->params. */
+bool rn_front_http_read_params(struct rn_http_context *c, unsigned allowed);
 
-/* Answers a decision now, or when `hold_ns` have passed. The connection's part of
- * `how` is filled in here. */
-void rn_front_http_put_decision(struct rn_http_context *c, struct rn_decision *decided,
-                                int64_t hold_ns, struct rn_decision_format *how);
+/* Answers with a decision, now or after `delay_ns`. Sets the connection's part of `format`. */
+void rn_front_http_put_decision(struct rn_http_context *c, const struct rn_decision *decision,
+                                int64_t delay_ns, struct rn_decision_format *format);
+
+/* --- the HTTP port (routes.c) ------------------------------------------------------------- */
+
+/* Decides on ws->params and answers. */
+void rn_front_http_decide(struct rn_http_context *c, enum rn_verb verb);
+/* Answers that there is no decision: with 400 if the request is wrong, else with `status`. */
+void rn_front_http_fail(struct rn_http_context *c, int code, unsigned status,
+                        const struct ration_error *error);
+bool rn_front_http_wants_problem(const struct rn_http_request *request);
+
+/* forward_auth.c */
+void rn_front_http_auth(struct rn_http_context *c);
+
+/* tickets.c */
+void rn_front_http_reserve(struct rn_http_context *c);
+void rn_front_http_commit(struct rn_http_context *c);
+void rn_front_http_refund(struct rn_http_context *c);
+void rn_front_http_acquire(struct rn_http_context *c);
+void rn_front_http_renew(struct rn_http_context *c);
+void rn_front_http_release(struct rn_http_context *c);
+void rn_front_http_charge(struct rn_http_context *c);
 
 #endif

@@ -10,7 +10,7 @@
  *   host       X-Forwarded-Host      Host                    Host
  */
 #include "base/number.h"
-#include "front/http/http_internal.h"
+#include "front/http/conversation.h"
 
 static struct rn_slice first_of(const struct rn_http_request *request, const char *a, const char *b,
                                 struct rn_slice otherwise)
@@ -28,49 +28,36 @@ static void add(struct rn_params *params, char *name, struct rn_slice value)
         (void)rn_params_add(params, name, strlen(name), value); /* there is room: they come first */
 }
 
-/* The proxy itself, to begin with: rules tell which proxies are believed. One
- * that comes through a unix socket is on this machine. */
-static struct rn_slice peer_address(const struct rn_http_context *c, char text[RN_IP_TEXT])
-{
-    const struct rn_peer *peer = rn_conn_peer(c->conn);
-
-    if (peer->ip.bits == 0)
-        return RN_SLICE("127.0.0.1");
-    return (struct rn_slice){text, rn_ip_write(&peer->ip, text)};
-}
-
-/* Every header as header.NAME. More than there is room for are left out: the ones
- * that came first count, as everywhere. */
-static void add_headers(struct rn_http_context *c)
-{
-    char *at = c->ws->names;
-
-    for (uint32_t i = 0; i < c->request->header_count; i++) {
-        const struct rn_http_header *h = &c->request->headers[i];
-        size_t len = 7 + h->name.len;
-
-        memcpy(at, "header.", 7);
-        memcpy(at + 7, h->name.data, h->name.len);
-        if (rn_params_add(&c->ws->params, at, len, h->value) != 0)
-            return;
-        at += len;
-    }
-}
-
+/* The address is that of the proxy, at first: rules say which proxies to trust. A peer on a unix
+ * socket is on this machine. Headers become header.NAME; those that have no room are left out,
+ * so the first ones count, as everywhere. */
 static void describe_request(struct rn_http_context *c, char address[RN_IP_TEXT])
 {
     const struct rn_http_request *request = c->request;
+    const struct rn_peer *peer = rn_conn_peer(c->conn);
     struct rn_params *params = &c->ws->params;
     static char ip[] = "ip", method[] = "method", path[] = "path", host[] = "host",
                 scheme[] = "scheme";
+    char *at = c->ws->names;
 
-    add(params, ip, peer_address(c, address));
+    add(params, ip,
+        peer->ip.bits == 0 ? RN_SLICE("127.0.0.1")
+                           : (struct rn_slice){address, rn_ip_write(&peer->ip, address)});
     add(params, method,
         first_of(request, "x-forwarded-method", "x-original-method", request->method));
     add(params, path, first_of(request, "x-forwarded-uri", "x-original-uri", c->rest));
     add(params, host, first_of(request, "x-forwarded-host", NULL, request->host));
     add(params, scheme, rn_http_find(request, "x-forwarded-proto"));
-    add_headers(c);
+    for (uint32_t i = 0; i < request->header_count; i++) {
+        const struct rn_http_header *h = &request->headers[i];
+        size_t len = 7 + h->name.len;
+
+        memcpy(at, "header.", 7);
+        memcpy(at + 7, h->name.data, h->name.len);
+        if (rn_params_add(params, at, len, h->value) != 0)
+            return;
+        at += len;
+    }
 }
 
 /* --- ?deny=403&cost=2&wait=hold ------------------------------------------------------------ */
@@ -82,7 +69,7 @@ static bool read_number(struct rn_slice text, uint64_t *n)
     return rn_number_parse(text.data, text.len, &pos, n, NULL) == 0 && pos == text.len;
 }
 
-static const char *read_parameter(struct rn_params *params, struct rn_decision_format *how,
+static const char *read_parameter(struct rn_params *params, struct rn_decision_format *format,
                                   struct rn_slice name, struct rn_slice value)
 {
     uint64_t n;
@@ -90,7 +77,7 @@ static const char *read_parameter(struct rn_params *params, struct rn_decision_f
     if (rn_slice_is(name, "deny")) {
         if (!read_number(value, &n) || n < 400 || n > 599)
             return "deny must be a status from 400 to 599";
-        how->deny_status = (uint16_t)n;
+        format->deny_status = (uint16_t)n;
     } else if (rn_slice_is(name, "cost")) {
         if (!read_number(value, &params->cost))
             return "cost must be a whole number";
@@ -105,10 +92,9 @@ static const char *read_parameter(struct rn_params *params, struct rn_decision_f
     return NULL;
 }
 
-/* Whether the query is part of what is asked about, and nothing that is asked of
- * us: behind a path it always is. Caddy puts our path in the place of the client's
- * and leaves the client's query, unless it is given another one; what it says in
- * X-Forwarded-Uri then ends in the same query. */
+/* Whether the query string belongs to the client's request and has no parameters for us. After
+ * a path it always does. Caddy replaces the client's path by ours and leaves the client's query
+ * string, unless it is configured with another one; X-Forwarded-Uri then ends in the same one. */
 static bool is_clients_query(const struct rn_http_context *c)
 {
     struct rn_slice query = c->request->query;
@@ -123,7 +109,7 @@ static bool is_clients_query(const struct rn_http_context *c)
                           (struct rn_slice){mark + 1, uri.len - (size_t)(mark + 1 - uri.data)});
 }
 
-static const char *read_query(struct rn_http_context *c, struct rn_decision_format *how)
+static const char *read_query(struct rn_http_context *c, struct rn_decision_format *format)
 {
     struct rn_slice rest = c->request->query, name, value;
     const char *fault = NULL;
@@ -136,16 +122,16 @@ static const char *read_query(struct rn_http_context *c, struct rn_decision_form
     if (!out)
         return "out of memory";
     while (!fault && rn_http_query_next(&rest, &out, &name, &value, &bad))
-        fault = bad ? "an escape is not %XX" : read_parameter(&c->ws->params, how, name, value);
+        fault = bad ? "an escape is not %XX" : read_parameter(&c->ws->params, format, name, value);
     return fault;
 }
 
 void rn_front_http_auth(struct rn_http_context *c)
 {
     struct rn_params *params = &c->ws->params;
-    struct rn_decision *decided = &c->ws->decided;
-    struct rn_decision_format how = {.problem = rn_front_http_wants_problem(c->request),
-                                     .empty = true};
+    struct rn_decision *decision = &c->ws->decision;
+    struct rn_decision_format format = {.problem = rn_front_http_wants_problem(c->request),
+                                        .empty = true};
     char address[RN_IP_TEXT];
     struct ration_error error;
     const char *fault;
@@ -153,16 +139,17 @@ void rn_front_http_auth(struct rn_http_context *c)
 
     rn_params_init(params);
     rn_buf_clear(&c->ws->scratch);
-    if ((fault = read_query(c, &how))) {
+    if ((fault = read_query(c, &format))) {
         rn_front_http_error(c, 400, "bad_request", "%s", fault);
         return;
     }
     describe_request(c, address);
-    code = rn_decision_make(c->front->limiter, params, RN_CHECK, decided, &error);
-    if (c->rest.len != 0 && (code != 0 || decided->outcome.status >= 500))
-        how.deny_status = 403; /* Envoy takes 5xx as our failure and may let the request pass */
+    code = rn_decision_make(c->front->limiter, params, RN_CHECK, decision, &error);
+    if (c->rest.len != 0 && (code != 0 || decision->outcome.status >= 500))
+        format.deny_status = 403; /* Envoy takes 5xx as our failure and may let the request pass */
     if (code != 0)
-        rn_front_http_fail(c, code, how.deny_status ? how.deny_status : 503, &error);
+        rn_front_http_fail(c, code, format.deny_status ? format.deny_status : 503, &error);
     else
-        rn_front_http_put_decision(c, decided, rn_decision_reply_delay_ns(params, decided), &how);
+        rn_front_http_put_decision(c, decision, rn_decision_reply_delay_ns(params, decision),
+                                   &format);
 }

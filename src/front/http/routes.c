@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The HTTP port: /v1/check and the other questions. Forward-auth is in auth.c,
- * what was acquired or reserved in lease.c.
+ * The HTTP port: /v1/check, /v1/throttle, /json and the table of routes. Forward-auth is in
+ * forward_auth.c; reservations, leases and outcomes are in tickets.c.
  */
-#include "front/http/http_internal.h"
-
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "front/admin/admin_internal.h"
@@ -13,8 +12,7 @@
 #define BODY_MAX (1024 * 1024)
 #define BATCH_MAX 1000
 
-/* The media types that a caller accepts are not ranked: it either knows about
- * problems or not. */
+/* Media types are not ranked: a caller either accepts problems or does not. */
 bool rn_front_http_wants_problem(const struct rn_http_request *request)
 {
     static const char type[] = "application/problem+json";
@@ -23,7 +21,6 @@ bool rn_front_http_wants_problem(const struct rn_http_request *request)
     return accept.data && memmem(accept.data, accept.len, type, sizeof type - 1);
 }
 
-/* A decision that could not be made: the caller's mistake, or the store's. */
 void rn_front_http_fail(struct rn_http_context *c, int code, unsigned status,
                         const struct ration_error *error)
 {
@@ -38,93 +35,96 @@ void rn_front_http_fail(struct rn_http_context *c, int code, unsigned status,
 void rn_front_http_decide(struct rn_http_context *c, enum rn_verb verb)
 {
     struct rn_params *params = &c->ws->params;
-    struct rn_decision *decided = &c->ws->decided;
-    struct rn_decision_format how = {0};
+    struct rn_decision *decision = &c->ws->decision;
+    struct rn_decision_format format = {0};
     struct ration_error error;
 
     if (params->credit && !rn_admin_admit_change(c))
         return;
-    int code = rn_decision_make(c->front->limiter, params, verb, decided, &error);
+    int code = rn_decision_make(c->front->limiter, params, verb, decision, &error);
 
     if (code != 0) {
         rn_front_http_fail(c, code, 503, &error);
         return;
     }
-    how.problem = !decided->outcome.decision.allowed && rn_front_http_wants_problem(c->request);
+    format.problem = !decision->outcome.decision.allowed && rn_front_http_wants_problem(c->request);
     rn_front_http_put_decision(
-        c, decided, verb == RN_CHECK ? rn_decision_reply_delay_ns(params, decided) : 0, &how);
+        c, decision, verb == RN_CHECK ? rn_decision_reply_delay_ns(params, decision) : 0, &format);
 }
 
-/* --- several at once --------------------------------------------------------------------- */
+/* --- batches ----------------------------------------------------------------------------- */
 
-static void put_item_error(struct rn_buf *out, const struct ration_error *error)
+/* Whether the body is {"checks": ...}, by its first name alone. */
+static bool is_batch(struct rn_slice body)
 {
-    rn_buf_put_literal(out, "{\"error\":");
-    rn_json_put_string(out, rn_slice_of(error->text));
-    rn_buf_put_char(out, '}');
+    while (body.len > 0 && (body.data[0] == '{' || body.data[0] == ' ' || body.data[0] == '\n' ||
+                            body.data[0] == '\r' || body.data[0] == '\t'))
+        body.data++, body.len--;
+    return rn_slice_starts_with(body, RN_SLICE("\"checks\""));
 }
 
-static void decide_item(struct rn_http_context *c, struct rn_buf *out, struct rn_answer_extra *how)
+static void decide_item(struct rn_http_context *c, struct rn_buf *out,
+                        struct rn_answer_extra *extra)
 {
-    struct rn_decision *decided = &c->ws->decided;
+    struct rn_decision *decision = &c->ws->decision;
     struct ration_error error;
 
     if (rn_params_check(&c->ws->params, &error) != 0 ||
-        rn_decision_make(c->front->limiter, &c->ws->params, RN_CHECK, decided, &error) != 0) {
-        put_item_error(out, &error);
+        rn_decision_make(c->front->limiter, &c->ws->params, RN_CHECK, decision, &error) != 0) {
+        rn_buf_put_literal(out, "{\"error\":");
+        rn_json_put_string(out, rn_slice_of(error.text));
+        rn_buf_put_char(out, '}');
         return;
     }
-    how->charge = (struct rn_slice){decided->due[0] ? decided->due : NULL, strlen(decided->due)};
-    rn_answer_put_json(out, &decided->outcome, how);
+    extra->charge = (struct rn_slice){decision->charge_ticket[0] ? decision->charge_ticket : NULL,
+                                      strlen(decision->charge_ticket)};
+    rn_answer_put_json(out, &decision->outcome, extra);
 }
 
-/* Nothing is decided unless the whole body can be read: that is why it is read
- * twice. Strings were unescaped in place the first time; `copy` is untouched. */
+/* Reads the body, and decides each check if `out` is not NULL. False: see json->error. */
 static bool read_batch(struct rn_http_context *c, struct rn_json *json, struct rn_buf *out,
                        bool *credits)
 {
-    struct rn_answer_extra how = {
+    struct rn_answer_extra extra = {
         .wall_ns = ration_wall(c->front->limiter, ration_now(c->front->limiter))};
-    struct rn_json_token token = rn_json_next(json); /* "checks" */
+    struct rn_json_token token;
     unsigned count = 0;
 
-    if (token.kind != RN_JSON_ARRAY) {
-        rn_json_object_to(json, token.at, "\"checks\" must be a list of checks");
-        return false;
-    }
+    rn_json_next(json);         /* { */
+    token = rn_json_next(json); /* "checks" */
+    if (token.kind != RN_JSON_ARRAY)
+        return rn_json_object_to(json, token.at, "\"checks\" must be a list of checks"), false;
     while ((token = rn_json_next(json)).kind == RN_JSON_OBJECT) {
-        if (++count > BATCH_MAX) {
-            rn_json_object_to(json, token.at, "more than %d checks", BATCH_MAX);
-            return false;
-        }
+        if (++count > BATCH_MAX)
+            return rn_json_object_to(json, token.at, "more than %d checks", BATCH_MAX), false;
         rn_params_init(&c->ws->params);
         if (rn_params_read(&c->ws->params, json,
                            RN_PARAM_ATTRIBUTES | RN_PARAM_CREDIT | RN_PARAM_PEEK | RN_PARAM_DRAIN |
-                               RN_PARAM_KEY) != 0)
+                               RN_PARAM_KEYED) != 0)
             return false;
         *credits |= c->ws->params.credit;
-        if (out) {
-            if (count > 1)
-                rn_buf_put_char(out, ',');
-            decide_item(c, out, &how);
-        }
+        if (out && count > 1)
+            rn_buf_put_char(out, ',');
+        if (out)
+            decide_item(c, out, &extra);
     }
     if (token.kind != RN_JSON_END && token.kind != RN_JSON_BAD)
         rn_json_object_to(json, token.at, "a check must be an object");
     if (token.kind != RN_JSON_END || (token = rn_json_next(json)).kind == RN_JSON_BAD)
         return false;
-    if (token.kind != RN_JSON_END) {
-        rn_json_object_to(json, token.at, "nothing may stand beside \"checks\"");
-        return false;
-    }
+    if (token.kind != RN_JSON_END)
+        return rn_json_object_to(json, token.at, "nothing may stand beside \"checks\""), false;
     return rn_json_next(json).kind == RN_JSON_END;
 }
 
+/* Reads the body twice, so that nothing is decided unless all of it can be read. The first
+ * time unescapes strings in a copy. */
 static void answer_batch(struct rn_http_context *c)
 {
     struct rn_buf *body = &c->ws->scratch;
     struct rn_slice text = c->request->body;
     char *copy = malloc(text.len);
+    bool credits = false, good;
     struct rn_json json;
 
     if (!copy) {
@@ -133,9 +133,7 @@ static void answer_batch(struct rn_http_context *c)
     }
     memcpy(copy, text.data, text.len);
     rn_json_init(&json, copy, text.len);
-    rn_json_next(&json); /* it is an object */
-    bool credits = false, good = read_batch(c, &json, NULL, &credits);
-
+    good = read_batch(c, &json, NULL, &credits);
     free(copy);
     if (!good) {
         rn_front_http_error(c, 400, "bad_request", "%s", json.error.text);
@@ -144,24 +142,11 @@ static void answer_batch(struct rn_http_context *c)
     if (credits && !rn_admin_admit_change(c))
         return;
     rn_json_init(&json, (char *)text.data, text.len);
-    rn_json_next(&json);
     rn_buf_clear(body);
     rn_buf_put_literal(body, "{\"results\":[");
     read_batch(c, &json, body, &credits);
     rn_buf_put_literal(body, "]}\n");
     rn_front_http_json(c, 200, rn_buf_slice(body));
-}
-
-/* Whether the body is {"checks": ...}, by its first name alone. */
-static bool is_batch(struct rn_slice body)
-{
-    for (; body.len > 0; body.data++, body.len--) {
-        char c = body.data[0];
-
-        if (c != '{' && c != ' ' && c != '\n' && c != '\r' && c != '\t')
-            break;
-    }
-    return rn_slice_starts_with(body, RN_SLICE("\"checks\""));
 }
 
 /* --- routes ----------------------------------------------------------------------------------- */
@@ -177,7 +162,7 @@ static void answer_check(struct rn_http_context *c)
 
 static void answer_throttle(struct rn_http_context *c)
 {
-    if (!rn_front_http_read_params(c, RN_PARAM_KEY | RN_PARAM_CREDIT | RN_PARAM_WAIT |
+    if (!rn_front_http_read_params(c, RN_PARAM_KEYED | RN_PARAM_CREDIT | RN_PARAM_WAIT |
                                           RN_PARAM_PEEK | RN_PARAM_DRAIN))
         return;
     if (c->ws->params.by_limit)
@@ -188,10 +173,44 @@ static void answer_throttle(struct rn_http_context *c)
                             "\"limit\": \"100 per minute\"}");
 }
 
+/* POST /json: Envoy's rate limit service without gRPC. A place in a queue is taken at once;
+ * no reply is delayed. */
+static void answer_descriptors(struct rn_http_context *c)
+{
+    struct rn_rls_reader *reader = &c->ws->rls;
+    struct ration_descriptors_outcome *outcome = &c->ws->rls_outcome;
+    struct rn_slice body = c->request->body;
+    struct rn_buf *out = &c->ws->scratch;
+    struct ration_error error;
+    bool credits = false;
+    int code = rn_rls_read_json(reader, (char *)body.data, body.len, &error);
+
+    if (code != 0) {
+        rn_front_http_error(c, 400, "bad_request", "%s", error.text);
+        return;
+    }
+    for (size_t i = 0; i < reader->request.count; i++)
+        credits |= reader->request.asks[i].refund;
+    if (credits && !rn_admin_admit_change(c))
+        return;
+    rn_front_set_rls(c->front, reader);
+    code = ration_decide_descriptors(c->front->limiter, &reader->request, RATION_NOW, outcome);
+    if (code != 0) {
+        snprintf(error.text, sizeof error.text, "%s",
+                 code == RATION_EINVAL ? "more descriptors than can be decided"
+                                       : ration_error_text(code));
+        rn_front_http_fail(c, code, 500, &error);
+        return;
+    }
+    rn_buf_clear(out);
+    rn_rls_write_json(out, reader, outcome, &c->front->rls);
+    rn_buf_put_char(out, '\n');
+    rn_front_http_json(c, outcome->allowed ? 200 : 429, rn_buf_slice(out));
+}
+
 static void answer_health(struct rn_http_context *c)
 {
-    rn_http_put_status(c->out, 200);
-    rn_http_put_body(c->out, c->keep_alive, c->head, "text/plain", RN_SLICE("ok\n"));
+    rn_front_http_text(c, 200, RN_SLICE("ok\n"));
 }
 
 /* As probes of envoyproxy/ratelimit expect it. */
@@ -199,9 +218,7 @@ static void answer_healthcheck(struct rn_http_context *c)
 {
     bool serves = !rn_server_stopping(c->front->server) && !c->front->starting;
 
-    rn_http_put_status(c->out, serves ? 200 : 500);
-    rn_http_put_body(c->out, c->keep_alive, c->head, "text/plain",
-                     serves ? RN_SLICE("OK") : RN_SLICE("not serving"));
+    rn_front_http_text(c, serves ? 200 : 500, serves ? RN_SLICE("OK") : RN_SLICE("not serving"));
 }
 
 static const struct rn_route routes[] = {
@@ -216,14 +233,14 @@ static const struct rn_route routes[] = {
     {RN_POST, "/v1/renew", rn_front_http_renew},
     {RN_POST, "/v1/release", rn_front_http_release},
     {RN_POST, "/v1/charge", rn_front_http_charge},
-    {RN_POST, "/json", rn_front_http_rls},
+    {RN_POST, "/json", answer_descriptors},
     {RN_GET, "/healthz", answer_health},
     {RN_GET, "/healthcheck", answer_healthcheck},
 };
 
-/* Browsers say in Origin that a page sends the POST, and no other client does. Without this, any
- * page could spend the limits of others through the browser of somebody who reaches this port.
- * Forward-auth is different: there, the headers are those of the request that is decided. */
+/* Browsers send Origin with the POST of a page; other clients do not. Without this check, any web
+ * page could spend the limits of others through the browser of a reader who can reach this port.
+ * Forward-auth is different: its headers are those of the request to decide. */
 static bool admit(struct rn_http_context *c)
 {
     const struct rn_http_request *request = c->request;
@@ -239,25 +256,15 @@ static bool admit(struct rn_http_context *c)
     return false;
 }
 
-static const struct rn_http_port port = {.protocol = RN_FRONT_HTTP,
-                                         .routes = routes,
-                                         .route_count = sizeof routes / sizeof *routes,
-                                         .body_max = BODY_MAX,
-                                         .admit = admit};
-
-static size_t talk(struct rn_conversation *talker, char *data, size_t len)
+static void opened(struct rn_conn *conn)
 {
-    return rn_front_http_run(talker, data, len, &port);
-}
+    static const struct rn_http_port port = {.protocol = RN_FRONT_HTTP,
+                                             .routes = routes,
+                                             .route_count = sizeof routes / sizeof *routes,
+                                             .body_max = BODY_MAX,
+                                             .admit = admit};
 
-static size_t received(struct rn_conn *conn, char *data, size_t len)
-{
-    return rn_await_run(conn, NULL, talk, data, len);
-}
-
-static void limited(struct rn_conn *conn, enum rn_conn_limit why)
-{
-    rn_front_http_limited(conn, why, &port);
+    ((struct rn_http_state *)rn_conn_state(conn))->port = &port;
 }
 
 const struct rn_protocol rn_http_protocol = {
@@ -267,7 +274,8 @@ const struct rn_protocol rn_http_protocol = {
     .idle_ns = INT64_C(75000000000),
     .message_ns = INT64_C(5000000000),
     .message_max = RN_HTTP_BYTES_MAX(BODY_MAX),
-    .received = received,
-    .limited = limited,
+    .opened = opened,
+    .received = rn_front_http_received,
+    .limited = rn_front_http_limited,
     .closed = rn_front_http_closed,
 };

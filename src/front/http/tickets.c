@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is held between two requests: reservations, places, and what is charged by
- * outcome. The ticket that the caller keeps says all; the daemon remembers nothing.
+ * Reservations, places and charges by outcome: what lasts from one request to another. The
+ * ticket that the caller keeps has all of it; the daemon remembers nothing.
  */
-#include "front/http/http_internal.h"
+#include "front/http/conversation.h"
 
-#define HOLDING (RN_PARAM_ATTRIBUTES | RN_PARAM_KEY | RN_PARAM_COST | RN_PARAM_FOR)
+#define RESERVING (RN_PARAM_ATTRIBUTES | RN_PARAM_KEYED | RN_PARAM_COST | RN_PARAM_FOR)
 
 void rn_front_http_reserve(struct rn_http_context *c)
 {
-    if (rn_front_http_read_params(c, HOLDING))
+    if (rn_front_http_read_params(c, RESERVING))
         rn_front_http_decide(c, RN_RESERVE);
 }
 
 void rn_front_http_acquire(struct rn_http_context *c)
 {
-    if (rn_front_http_read_params(c, HOLDING))
+    if (rn_front_http_read_params(c, RESERVING))
         rn_front_http_decide(c, RN_ACQUIRE);
 }
 
-/* Reads a body that names a lease. */
-static bool read_lease(struct rn_http_context *c, unsigned members)
+/* Reads a body that must have a lease. */
+static bool read_lease(struct rn_http_context *c, unsigned allowed)
 {
-    if (!rn_front_http_read_params(c, RN_PARAM_LEASE | members))
+    if (!rn_front_http_read_params(c, RN_PARAM_LEASE | allowed))
         return false;
     if (c->ws->params.lease.data)
         return true;
@@ -31,22 +31,7 @@ static bool read_lease(struct rn_http_context *c, unsigned members)
     return false;
 }
 
-static bool read_charge(struct rn_http_context *c)
-{
-    const struct rn_params *params = &c->ws->params;
-
-    if (!rn_front_http_read_params(c, RN_PARAM_CHARGE))
-        return false;
-    if (params->charge.data && params->status != 0)
-        return true;
-    rn_front_http_error(c, 400, "bad_request", "%s",
-                        params->charge.data
-                            ? "\"status\" is missing: that of the answer, such as 401"
-                            : "\"charge\" is missing: what check has answered");
-    return false;
-}
-
-/* {"committed":true}; EALREADY: false. What has ended is 410 unless `mild`. */
+/* {"committed":true}; EALREADY: false. A ticket that has expired is a 410 unless `mild`. */
 static void answer_done(struct rn_http_context *c, int code, const char *what, bool mild)
 {
     struct rn_buf *body = &c->ws->scratch;
@@ -76,26 +61,24 @@ void rn_front_http_commit(struct rn_http_context *c)
                     "committed", false);
 }
 
+static void settle(struct rn_http_context *c,
+                   int (*end)(struct ration *r, const char *ticket, size_t len, int64_t now_ns),
+                   const char *what, bool mild)
+{
+    const struct rn_slice *lease = &c->ws->params.lease;
+
+    if (read_lease(c, 0))
+        answer_done(c, end(c->front->limiter, lease->data, lease->len, RATION_NOW), what, mild);
+}
+
 void rn_front_http_refund(struct rn_http_context *c)
 {
-    struct rn_slice lease;
-
-    if (!read_lease(c, 0))
-        return;
-    lease = c->ws->params.lease;
-    answer_done(c, ration_ticket_refund(c->front->limiter, lease.data, lease.len, RATION_NOW),
-                "refunded", false);
+    settle(c, ration_ticket_refund, "refunded", false);
 }
 
 void rn_front_http_release(struct rn_http_context *c)
 {
-    struct rn_slice lease;
-
-    if (!read_lease(c, 0))
-        return;
-    lease = c->ws->params.lease;
-    answer_done(c, ration_ticket_release(c->front->limiter, lease.data, lease.len, RATION_NOW),
-                "released", true);
+    settle(c, ration_ticket_release, "released", true);
 }
 
 void rn_front_http_renew(struct rn_http_context *c)
@@ -126,12 +109,19 @@ void rn_front_http_charge(struct rn_http_context *c)
     uint32_t count = 0;
     int code;
 
-    if (!read_charge(c))
+    if (!rn_front_http_read_params(c, RN_PARAM_CHARGE | RN_PARAM_STATUS))
         return;
+    if (!params->charge.data || params->status == 0) {
+        rn_front_http_error(c, 400, "bad_request", "%s",
+                            params->charge.data
+                                ? "\"status\" is missing: that of the answer, such as 401"
+                                : "\"charge\" is missing: what check has answered");
+        return;
+    }
     code = ration_ticket_charge(c->front->limiter, params->charge.data, params->charge.len,
                                 (unsigned)params->status, RATION_NOW, &count);
     if (code == RATION_EINVAL)
         rn_front_http_error(c, 400, "bad_request", "\"charge\" is none of this daemon's");
-    else /* a status that charges nothing is as good as one that has been charged */
+    else /* a status that charges nothing counts as charged already */
         answer_done(c, code == 0 && count == 0 ? RATION_EALREADY : code, "charged", false);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Commands that bring their limit along and are charged together: those of
- * redis-cell, Redis and throttlecrab, whose replies disagree about the order and
- * the meaning of their numbers, and our own.
+ * Commands that bring their limit and are charged together: those of redis-cell, Redis and
+ * throttlecrab, whose replies disagree about the order and the meaning of their numbers,
+ * and our own.
  *
  *   CL.THROTTLE, GCRA   limited? limit remaining retry_after|-1 reset_after
  *   THROTTLE            allowed? burst remaining reset_after retry_after|0
@@ -18,55 +18,39 @@ enum shape { SHAPE_CELL, SHAPE_CRAB, SHAPE_OURS };
 
 /* --- replies ------------------------------------------------------------------------------- */
 
-/* Of a time that is not negative. */
-static uint64_t seconds_up(int64_t ns)
-{
-    return ((uint64_t)ns + RN_SECOND_NS - 1) / RN_SECOND_NS;
-}
-
 static uint64_t clamp(uint64_t n)
 {
     return n <= INT64_MAX ? n : INT64_MAX;
 }
 
-/* Where both begin: a bit, the limit, what remains. NULL: there is no memory. */
-static inline char *begin_reply(struct rn_buf *out, bool bit, const struct ration_verdict *v)
-{
-    char *to = rn_buf_reserve(out, 6 * RN_RESP_FORMAT_MAX);
-
-    if (!to)
-        return NULL;
-    to = bit ? RN_FORMAT_LITERAL(to, "*5\r\n:1\r\n") : RN_FORMAT_LITERAL(to, "*5\r\n:0\r\n");
-    to = rn_resp_format_head(to, ':', clamp(v->limit));
-    return rn_resp_format_head(to, ':', clamp(v->remaining));
-}
-
+/* Rounds up. A time that there is not is -1. */
 static inline char *write_seconds(char *to, bool any, int64_t ns)
 {
-    return any ? rn_resp_format_head(to, ':', seconds_up(ns)) : RN_FORMAT_LITERAL(to, ":-1\r\n");
+    return any ? rn_resp_format_head(to, ':', ((uint64_t)ns + RN_SECOND_NS - 1) / RN_SECOND_NS)
+               : RN_FORMAT_LITERAL(to, ":-1\r\n");
 }
 
-static void put_cell(struct rn_buf *out, const struct ration_verdict *v)
+/* A constant `cell` makes two functions of this, as it is inlined. */
+static inline void put_bucket(struct rn_buf *out, const struct ration_verdict *v, bool cell)
 {
-    char *to = begin_reply(out, !v->allowed, v);
+    char *to = rn_buf_reserve(out, 6 * RN_RESP_FORMAT_MAX);
+    bool retries = v->retry_after_ns != RATION_NEVER && !(cell && v->allowed);
 
     if (!to)
         return;
-    to = write_seconds(to, !v->allowed && v->retry_after_ns != RATION_NEVER, v->retry_after_ns);
-    rn_format_done(out, write_seconds(to, true, v->reset_after_ns));
+    to = v->allowed != cell ? RN_FORMAT_LITERAL(to, "*5\r\n:1\r\n")
+                            : RN_FORMAT_LITERAL(to, "*5\r\n:0\r\n");
+    to = rn_resp_format_head(to, ':', clamp(v->limit));
+    to = rn_resp_format_head(to, ':', clamp(v->remaining));
+    if (!cell)
+        to = write_seconds(to, true, v->reset_after_ns);
+    to = write_seconds(to, retries, v->retry_after_ns);
+    if (cell)
+        to = write_seconds(to, true, v->reset_after_ns);
+    rn_format_done(out, to);
 }
 
-static void put_crab(struct rn_buf *out, const struct ration_verdict *v)
-{
-    char *to = begin_reply(out, v->allowed, v);
-
-    if (!to)
-        return;
-    to = write_seconds(to, true, v->reset_after_ns);
-    rn_format_done(out, write_seconds(to, v->retry_after_ns != RATION_NEVER, v->retry_after_ns));
-}
-
-/* A limit that cannot be used is the caller's fault, all else the store's. */
+/* A limit that cannot be used is the caller's mistake; all else is the store's failure. */
 static RN_ASIDE void put_failure(struct rn_resp_context *c, const struct ration_charge *charge)
 {
     struct ration_error error;
@@ -83,7 +67,7 @@ static RN_ASIDE void put_failure(struct rn_resp_context *c, const struct ration_
 static void put_reply(struct rn_resp_context *c, const struct ration_charge *charge,
                       enum shape shape)
 {
-    struct rn_decision *d = &c->ws->decided;
+    struct rn_decision *d = &c->ws->decision;
 
     if (rn_unlikely(charge->error != 0)) {
         put_failure(c, charge);
@@ -91,15 +75,15 @@ static void put_reply(struct rn_resp_context *c, const struct ration_charge *cha
     }
     switch (shape) {
     case SHAPE_CELL:
-        put_cell(c->out, &charge->verdict);
+        put_bucket(c->out, &charge->verdict, true);
         break;
     case SHAPE_CRAB:
-        put_crab(c->out, &charge->verdict);
+        put_bucket(c->out, &charge->verdict, false);
         break;
     case SHAPE_OURS:
         rn_decision_from_charge(&d->outcome, charge, charge->ad_hoc);
         d->by_limit = true;
-        d->ticket[0] = d->due[0] = '\0';
+        d->lease_ticket[0] = d->charge_ticket[0] = '\0';
         rn_front_resp_put_decision(
             c->out, &(struct rn_decision_format){.version = c->state->version}, d, 0);
         break;
@@ -112,7 +96,7 @@ void rn_front_resp_charge(struct rn_resp_context *c)
 
     if (ws->charge_count == 0)
         return;
-    rn_await_set_deadline(c->front, c->conn);
+    rn_front_set_deadline(c->front, c->conn);
     ration_take_batch(c->front->limiter, ws->charges, ws->charge_count, RATION_NOW);
     for (uint32_t i = 0; i < ws->charge_count; i++)
         put_reply(c, &ws->charges[i], (enum shape)ws->shapes[i]);
@@ -121,13 +105,12 @@ void rn_front_resp_charge(struct rn_resp_context *c)
 
 /* --- limits ----------------------------------------------------------------------------------- */
 
-/* Callers say the same limit over and over: it is read once and then limit_cache by
- * the bytes it was given in. `extra` tells apart commands that read the same
- * bytes differently. NULL: unknown; what was asked last is the place for it. */
+/* Callers send the same limit over and over: it is parsed once and then found by its bytes.
+ * `extra` tells apart commands that read the same bytes differently. NULL: unknown. */
 static struct rn_cached_limit *find_older(struct rn_front_workspace *ws, struct rn_slice text,
                                           uint8_t extra)
 {
-    if (text.len == 0) /* as that of a place where nothing is remembered */
+    if (text.len == 0) /* as an empty entry has */
         return NULL;
     for (uint8_t i = 0; i < RN_LIMIT_CACHE; i++) {
         struct rn_cached_limit *r = &ws->limit_cache[i];
@@ -152,8 +135,7 @@ static inline struct rn_cached_limit *find_cached(struct rn_resp_context *c, str
     return find_older(c->ws, text, extra);
 }
 
-/* The oldest of them is replaced. Those that wait to be charged may still need
- * it: they go first. */
+/* Commands of the batch may still need the oldest entry: they are charged first. */
 static struct rn_cached_limit *replace_oldest(struct rn_resp_context *c)
 {
     struct rn_front_workspace *ws = c->ws;
@@ -175,8 +157,8 @@ static void keep_limit(struct rn_cached_limit *r, struct rn_slice text, uint8_t 
     r->extra = extra;
 }
 
-/* argv[2] to argv[4]: burst, count, period in seconds. `extra` is what the bucket
- * holds besides the burst. */
+/* argv[2] to argv[4]: burst, count, period in seconds. The bucket holds `extra` more than the
+ * burst. */
 static bool read_bucket(struct rn_resp_context *c, struct ration_limit *limit, int64_t extra)
 {
     struct ration_error error;
@@ -208,7 +190,7 @@ static bool read_bucket(struct rn_resp_context *c, struct ration_limit *limit, i
     return false;
 }
 
-/* The three words as they stand on the wire, with what is between them. */
+/* Finds the limit by the three words as they stand on the wire, with the bytes between them. */
 static const struct ration_limit *find_bucket(struct rn_resp_context *c, uint8_t extra)
 {
     struct rn_slice text = {c->argv[2].data,
@@ -235,15 +217,14 @@ static void add(struct rn_resp_context *c, const struct rn_joined *what, struct 
     struct ration_charge *charge = &ws->charges[ws->charge_count];
 
     ws->shapes[ws->charge_count++] = what->shape;
-    charge->ad_hoc = what->limit; /* the rest is for the answer */
+    charge->ad_hoc = what->limit; /* the other fields are for the answer */
     charge->key = key.data;
     charge->key_len = key.len;
     charge->cost = what->cost;
     charge->drain = what->drain;
 }
 
-/* Pipelines mostly say the same thing of many keys: that is limit_cache once it has been
- * last_entry twice. */
+/* Pipelines mostly repeat one command with many keys: the second one is kept as a pattern. */
 static void join(struct rn_resp_context *c, const struct rn_joined *what)
 {
     struct rn_front_workspace *ws = c->ws;
@@ -338,7 +319,7 @@ static const struct ration_limit *find_limit(struct rn_resp_context *c)
     return &r->limit;
 }
 
-/* RATION.TAKE key limit [cost] [DRAIN], and nothing that needs more attention. */
+/* RATION.TAKE key limit [cost] [DRAIN] joins; with other options it is decided alone. */
 void rn_front_resp_take(struct rn_resp_context *c)
 {
     bool drain = c->argc > 3 && rn_front_resp_is(c->argv[c->argc - 1], "DRAIN");
@@ -349,7 +330,7 @@ void rn_front_resp_take(struct rn_resp_context *c)
 
     if (argc > 4 || gives_back) {
         rn_front_resp_charge(c);
-        rn_await_set_deadline(c->front, c->conn);
+        rn_front_set_deadline(c->front, c->conn);
         rn_front_resp_take_alone(c);
     } else if ((limit = find_limit(c)) &&
                (argc < 4 || rn_front_resp_cost(c, c->argv[3], "cost", &cost))) {

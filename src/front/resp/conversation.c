@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The RESP port: commands as they come, answered in order. A run of commands
- * that charge a limit of their own is hashed, fetched and charged together, and
- * all answers to what one read has brought go out in one write.
+ * The RESP port: commands are answered in order. Consecutive commands that bring their limit
+ * are hashed, fetched and charged together, and all answers to what one read has brought leave
+ * in one write.
  *
- * A decision that has to wait for a shared store is overtaken: the rest of the
- * conversation goes on in another turn, up to the first command that is no such
- * decision. That one is alone: it begins when all before it have been answered.
- * Where many speak at a time that is no use (turn.h), and each waits where it is.
+ * A decision that has to wait for a shared store is overtaken: another fiber goes on with
+ * the rest of the conversation, up to the first command that is no such decision. That one is
+ * a barrier: it begins when all before it have been answered. With many conversations at a
+ * time that gains nothing (fiber_pool.h), and each waits where it is.
  *
- *   CHECK a   waits ──────┐ turn 1
- *   CHECK b   waits ──────┤ turn 2
- *   RESET                 └ waits ───┐ turn 3
- *   CHECK c                          └ waits ── turn 4
+ *   CHECK a   waits ──────┐ fiber 1
+ *   CHECK b   waits ──────┤ fiber 2
+ *   RESET                 └ waits ───┐ fiber 3
+ *   CHECK c                          └ waits ── fiber 4
  */
 #include "front/resp/resp_internal.h"
 
@@ -99,7 +99,7 @@ bool rn_front_resp_cost(struct rn_resp_context *c, struct rn_slice text, const c
 
 /* --- one command --------------------------------------------------------------------------- */
 
-/* A token that was shown counts, also of those who need none. */
+/* A token that was shown counts, even where none is needed. */
 bool rn_front_resp_may_change(struct rn_resp_context *c)
 {
     const struct rn_token *token = rn_token_of(&c->state->shown);
@@ -118,7 +118,7 @@ bool rn_front_resp_may_change(struct rn_resp_context *c)
     return false;
 }
 
-/* Most commands are the one before. */
+/* Most commands are the same as the one before. */
 static const struct rn_resp_entry *find_entry(struct rn_front_workspace *ws, struct rn_slice name)
 {
     if (name.len == ws->last_name_len && rn_slice_repeats(name.data, ws->last_name, name.len))
@@ -133,28 +133,23 @@ static const struct rn_resp_entry *find_entry(struct rn_front_workspace *ws, str
     return entry;
 }
 
-/* A line rather than an array. (Unquoted in place, a line may begin with a star as well, but
+/* A line rather than an array. (Unquoted in place, a line may begin with a star, too, but
  * then its first word does, and that is no command.) */
 static bool is_inline(const struct rn_resp_context *c)
 {
     return c->data[0] != '*';
 }
 
-/* The line "POST / HTTP/1.1", or a header such as "Host: a". */
-static bool is_http(const struct rn_resp_context *c)
+/* A web page, or a server that is made to send a request, puts commands into another protocol:
+ * HTTP, or RTSP, SMTP, FTP, whose first line is no command either. Nothing after that line
+ * is read. */
+static void refuse_unknown(struct rn_resp_context *c)
 {
     struct rn_slice first = c->argv[0], last = c->argv[c->argc - 1];
 
-    return is_inline(c) && (rn_slice_starts_with(last, RN_SLICE("HTTP/")) ||
-                            (first.len > 1 && first.data[first.len - 1] == ':'));
-}
-
-/* A web page, or a server that is made to send a request, puts commands into what it sends in
- * another protocol: HTTP, or RTSP, SMTP, FTP, whose first line is no command either. Nothing
- * behind that line is read. */
-static void refuse_unknown(struct rn_resp_context *c)
-{
-    if (is_http(c)) {
+    /* The line "POST / HTTP/1.1", or a header such as "Host: a". */
+    if (is_inline(c) && (rn_slice_starts_with(last, RN_SLICE("HTTP/")) ||
+                         (first.len > 1 && first.data[first.len - 1] == ':'))) {
         rn_front_resp_fail(c, "Protocol error: this port speaks the Redis protocol, not HTTP");
         rn_front_count(&c->ws->counts->resp_http, 1);
         rn_log(RN_LOG_WARN, "resp.http",
@@ -162,7 +157,7 @@ static void refuse_unknown(struct rn_resp_context *c)
                RN_LOG_TEXT("notice", RN_SLICE("closed: an HTTP request, not a command")));
     } else {
         rn_front_resp_fail(c, "unknown command %s; RATION.HELP lists what there is",
-                           rn_excerpt(c->argv[0]).text);
+                           rn_excerpt(first).text);
     }
     if (is_inline(c)) {
         c->ended = true;
@@ -174,7 +169,7 @@ static void answer(struct rn_resp_context *c, const struct rn_resp_entry *entry)
 {
     if (!(entry && (entry->flags & RN_RESP_JOINS))) {
         rn_front_resp_charge(c);
-        rn_await_set_deadline(c->front, c->conn);
+        rn_front_set_deadline(c->front, c->conn);
     }
     if (!entry)
         refuse_unknown(c);
@@ -190,170 +185,131 @@ static void answer(struct rn_resp_context *c, const struct rn_resp_entry *entry)
         entry->answer(c);
 }
 
-/* --- one among others ------------------------------------------------------------------------ */
+/* --- the conversation ------------------------------------------------------------------------ */
 
-/* Nothing of the rest begins before all that was asked has been answered. */
+/* Lets nothing of the rest begin before all commands so far have been answered. */
 static void wait_for_others(struct rn_resp_context *c)
 {
-    c->state->replies.alone = c->state->replies.again = true;
+    c->state->queue.barrier = c->state->queue.more = true;
     c->ended = true;
 }
 
-/* Moves the command to the desk: when it is overtaken, the input goes away. False: out of
- * memory. */
-static bool own(struct rn_resp_context *c)
+/* Whether a command may begin that might have to wait. One that may be overtaken is copied
+ * to the workspace: the input goes away then. */
+RN_ASIDE static bool may_begin(struct rn_resp_context *c, const struct rn_resp_entry *entry)
 {
+    struct rn_conversation *conversation = c->conversation;
     struct rn_resp_command *command = &c->ws->command;
     struct rn_buf *copy = &c->ws->body;
 
-    rn_buf_clear(copy);
-    rn_buf_put(copy, c->data, command->bytes);
-    if (copy->failed || !rn_reply_queue_have_room(&c->state->replies))
-        return false;
-    for (uint32_t i = 0; i < command->argc; i++)
-        command->argv[i].data = copy->data + (command->argv[i].data - c->data);
-    return true;
-}
-
-/* Whether a command may begin that might have to wait. */
-RN_ASIDE static bool may_begin(struct rn_resp_context *c, const struct rn_resp_entry *entry)
-{
-    struct rn_conversation *talker = c->talker;
-    const char *rest = c->data + c->ws->command.bytes;
-
     if (entry && (entry->flags & RN_RESP_DECIDES)) {
         rn_front_resp_charge(c);
-        if (rn_await_may_split(talker)) {
-            c->ended = talker->waited; /* nobody is there to go on with the rest: begin anew */
-            talker->rest = !c->ended && own(c) ? rest : NULL;
+        if (rn_await_may_split(conversation)) {
+            c->ended = conversation->has_waited; /* begin again where the rest can be left */
+            rn_buf_clear(copy);
+            if (!c->ended)
+                rn_buf_put(copy, c->data, command->bytes);
+            if (!c->ended && !copy->failed && rn_reply_queue_have_room(&c->state->queue)) {
+                for (uint32_t i = 0; i < command->argc; i++)
+                    command->argv[i].data = copy->data + (command->argv[i].data - c->data);
+                conversation->rest = c->data + command->bytes;
+            }
         }
     }
-    if (talker->behind && !talker->rest)
+    if (conversation->behind && !conversation->rest)
         wait_for_others(c);
     return !c->ended;
 }
 
-static void end_begun(struct rn_resp_context *c)
-{
-    c->talker->rest = NULL;
-    c->ended |= c->talker->reply != NULL;
-}
-
-/* --- the conversation ------------------------------------------------------------------------ */
-
-static void refuse(struct rn_resp_context *c, const char *error)
-{
-    if (c->talker->behind) {
-        wait_for_others(c);
-        return;
-    }
-    rn_front_resp_fail(c, "Protocol error: %s", error);
-    c->ended = true;
-    rn_conn_close(c->conn);
-}
-
-/* Answers the command at hand. False: it is not its time. */
-static bool answer_one(struct rn_resp_context *c)
-{
-    const struct rn_resp_entry *entry = find_entry(c->ws, c->argv[0]);
-
-    if (c->talker->waits && !may_begin(c, entry))
-        return false;
-    answer(c, entry);
-    if (c->talker->waits)
-        end_begun(c);
-    return true;
-}
-
-/* Reads and answers one command: how many bytes that took. 0: it is not complete, or
- * nothing is answered any more. */
+/* Reads and answers one command. Returns its length; 0: it is not complete, or nothing is
+ * answered any more. */
 static size_t answer_next(struct rn_resp_context *c, char *data, size_t len, uint64_t *count)
 {
+    struct rn_conversation *conversation = c->conversation;
     struct rn_resp_command *command = &c->ws->command;
+    const struct rn_resp_entry *entry;
     const char *error;
 
     switch (rn_resp_parse(data, len, command, &error)) {
     case RN_PARSE_MORE:
-        if (c->talker->behind && len >= RN_RESP_COMMAND_MAX)
-            wait_for_others(c); /* then net objects to it */
+        if (conversation->behind && len >= RN_RESP_COMMAND_MAX)
+            wait_for_others(c); /* then net refuses it */
         return 0;
     case RN_PARSE_BAD:
-        refuse(c, error);
-        return 0; /* the rest is unread: net lets the peer finish, and hear why */
+        if (conversation->behind) {
+            wait_for_others(c);
+            return 0;
+        }
+        rn_front_resp_fail(c, "Protocol error: %s", error);
+        c->ended = true;
+        rn_conn_close(c->conn);
+        return 0; /* the rest is unread: net lets the peer finish and read why */
     case RN_PARSE_DONE:
         break;
     }
-    if (command->argc > 0) {
-        c->data = data;
-        c->argc = command->argc;
-        c->argv = command->argv;
-        if (!answer_one(c))
-            return 0;
-        ++*count;
-    }
+    if (command->argc == 0)
+        return command->bytes;
+    c->data = data;
+    c->argc = command->argc;
+    c->argv = command->argv;
+    entry = find_entry(c->ws, c->argv[0]);
+    if (conversation->on_fiber && !may_begin(c, entry))
+        return 0;
+    answer(c, entry);
+    conversation->rest = NULL;
+    c->ended |= conversation->reply != NULL;
+    ++*count;
     return command->bytes;
 }
 
-/* What was unsent before is no more than that, either. */
-static bool is_full(const struct rn_resp_context *c)
+static size_t run(struct rn_conversation *conversation, char *data, size_t len)
 {
-    return c->out->len > RN_CONN_FULL_BYTES;
-}
-
-static size_t answer_all(struct rn_resp_context *c, char *data, size_t len, uint64_t *count)
-{
+    struct rn_front_counts *counts = conversation->ws->counts;
+    struct rn_resp_context c = {.front = rn_conn_context(conversation->conn),
+                                .conversation = conversation,
+                                .ws = conversation->ws,
+                                .conn = conversation->conn,
+                                .state = rn_conn_state(conversation->conn),
+                                .out = conversation->out};
+    int64_t began_ns = rn_clock_read_ns(CLOCK_MONOTONIC);
     size_t done = 0, bytes;
+    uint64_t count = 0;
 
-    while (done < len && c->state->replies.held == 0 && !c->ended && !is_full(c)) {
-        bytes = rn_front_resp_join_again(c, data + done, len - done, count);
-        if (bytes == 0 && (bytes = answer_next(c, data + done, len - done, count)) == 0)
+    if (conversation->behind)
+        c.ws->template.before_len = 0; /* commands that join begin as barriers */
+    /* What was unsent before is no more than that, either. */
+    while (done < len && c.state->queue.delayed == 0 && !c.ended &&
+           c.out->len <= RN_CONN_FULL_BYTES) {
+        bytes = rn_front_resp_join_again(&c, data + done, len - done, &count);
+        if (bytes == 0 && (bytes = answer_next(&c, data + done, len - done, &count)) == 0)
             break;
         done += bytes;
     }
-    if (c->talker->behind && is_full(c))
-        wait_for_others(c);
-    return done;
-}
-
-static size_t talk(struct rn_conversation *talker, char *data, size_t len)
-{
-    struct rn_front_counts *counts = talker->ws->counts;
-    struct rn_resp_context c = {.front = rn_conn_context(talker->conn),
-                                .talker = talker,
-                                .ws = talker->ws,
-                                .conn = talker->conn,
-                                .state = rn_conn_state(talker->conn),
-                                .out = talker->out};
-    int64_t began_ns = rn_clock_read_ns(CLOCK_MONOTONIC);
-    uint64_t count = 0;
-    size_t done;
-
-    if (talker->behind)
-        c.ws->template.before_len = 0; /* what joins is alone */
-    done = answer_all(&c, data, len, &count);
+    if (conversation->behind && c.out->len > RN_CONN_FULL_BYTES)
+        wait_for_others(&c);
     rn_front_resp_charge(&c);
-    talker->holds = c.state->replies.held > 0;
+    conversation->paused = c.state->queue.delayed > 0;
     rn_front_count(&counts->requests[RN_FRONT_RESP], count);
     rn_metrics_histogram_add_many(&counts->latency[RN_FRONT_RESP],
                                   rn_clock_read_ns(CLOCK_MONOTONIC) - began_ns, count);
     return done;
 }
 
-RN_ASIDE static size_t take_turns(struct rn_conn *conn, char *data, size_t len)
+RN_ASIDE static size_t run_on_fibers(struct rn_conn *conn, char *data, size_t len)
 {
     struct rn_resp_state *state = rn_conn_state(conn);
-    struct rn_reply_queue *replies = &state->replies;
+    struct rn_reply_queue *queue = &state->queue;
     size_t used = 0, now;
 
     do {
-        if (replies->first && rn_reply_queue_pause(replies))
+        if (queue->first && rn_reply_queue_pause(queue))
             break;
-        replies->alone = replies->again = false;
-        now = rn_await_run(conn, replies, talk, data + used, len - used);
+        queue->barrier = queue->more = false;
+        now = rn_await_run(conn, queue, run, data + used, len - used);
         if (now == RN_CONN_PENDING)
             return now;
         used += now;
-    } while (replies->again && used < len);
+    } while (queue->more && used < len);
     return used;
 }
 
@@ -361,15 +317,19 @@ static size_t received(struct rn_conn *conn, char *data, size_t len)
 {
     const struct rn_front *front = rn_conn_context(conn);
 
-    return front->patience_ns > 0 ? take_turns(conn, data, len)
-                                  : rn_await_run(conn, NULL, talk, data, len);
+    if (front->patience_ns > 0)
+        return run_on_fibers(conn, data, len);
+    return run(&(struct rn_conversation){.conn = conn,
+                                         .ws = &rn_front_loop(front, conn)->ws,
+                                         .out = rn_conn_out(conn)},
+               data, len);
 }
 
 static void opened(struct rn_conn *conn)
 {
     struct rn_resp_state *state = rn_conn_state(conn);
 
-    rn_reply_queue_init(&state->replies, conn);
+    rn_reply_queue_init(&state->queue, conn);
     state->version = 2;
 }
 
@@ -377,14 +337,14 @@ static void before_sleep(struct rn_conn *conn)
 {
     struct rn_resp_state *state = rn_conn_state(conn);
 
-    rn_reply_queue_flush(&state->replies);
+    rn_reply_queue_flush(&state->queue);
 }
 
 static bool drains(struct rn_conn *conn)
 {
     const struct rn_resp_state *state = rn_conn_state(conn);
 
-    return !state->replies.first;
+    return !state->queue.first;
 }
 
 static void limited(struct rn_conn *conn, enum rn_conn_limit why)
@@ -405,10 +365,10 @@ static void closed(struct rn_conn *conn)
 {
     struct rn_resp_state *state = rn_conn_state(conn);
 
-    rn_reply_queue_drop(&state->replies);
+    rn_reply_queue_drop(&state->queue);
 }
 
-/* Clients keep connections open for days without a word. */
+/* No idle_ns: clients keep connections open for days and send nothing. */
 const struct rn_protocol rn_resp_protocol = {
     .name = "resp",
     .state_bytes = sizeof(struct rn_resp_state),

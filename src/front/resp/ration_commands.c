@@ -1,45 +1,50 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * RATION.*: the commands that answer with a decision (resp_decision.c).
+ * RATION.*: the commands that answer with a decision (write_decision.c).
  */
 #include "base/error.h"
 #include "front/resp/resp_internal.h"
 #include "limiter/limiter.h"
 #include "rules/report/report.h"
 
-/* As many attributes as JSON may have, one too many to tell so, and all options. */
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+/* As many attributes as JSON may have, one more to refuse them, and all options. */
 _Static_assert(2 + 2 * (RN_PARAMS_ATTRIBUTES_MAX + 1) + 9 <= RN_RESP_ARGS_MAX,
                "a command has room for the attributes of a request");
 
 /* --- deciding ------------------------------------------------------------------------------- */
 
-static void tell_held(struct rn_delayed_reply *held)
+static void write_delayed(struct rn_delayed_reply *delayed)
 {
     struct rn_queued_reply *reply =
-        (struct rn_queued_reply *)(void *)held->slot; /* its first member */
+        (struct rn_queued_reply *)(void *)delayed->slot; /* first member */
 
-    rn_front_resp_put_decision(&reply->out, &held->telling, &held->decided, held->hold_ns);
-    reply->of->held--;
+    rn_front_resp_put_decision(&reply->out, &delayed->format, &delayed->decision,
+                               delayed->delay_ns);
+    reply->queue->delayed--;
     rn_reply_queue_complete(reply);
-    rn_reply_queue_flush(reply->of);
+    rn_reply_queue_flush(reply->queue);
 }
 
-/* False: out of memory, answer at once. */
-static bool hold(struct rn_resp_context *c, int64_t hold_ns, const struct rn_decision_format *how)
+/* False: out of memory; answer at once. */
+static bool delay_reply(struct rn_resp_context *c, int64_t delay_ns,
+                        const struct rn_decision_format *format)
 {
-    struct rn_reply_queue *replies = &c->state->replies;
-    struct rn_queued_reply *reply = c->talker->reply;
+    struct rn_reply_queue *queue = &c->state->queue;
+    struct rn_queued_reply *reply = c->conversation->reply;
 
     if (!reply)
-        reply = rn_reply_queue_add(replies, c->out);
+        reply = rn_reply_queue_add(queue, c->out);
     if (!reply)
         return false;
-    if (rn_delayed_reply_start(&reply->held, c->conn, &c->ws->decided, hold_ns, how, tell_held)) {
-        replies->held++;
-        rn_front_count(&c->ws->counts->held, 1);
+    if (rn_delayed_reply_start(&reply->delayed, c->conn, &c->ws->decision, delay_ns, format,
+                               write_delayed)) {
+        queue->delayed++;
+        rn_front_count(&c->ws->counts->delayed, 1);
         return true;
     }
-    if (!c->talker->reply)
+    if (!c->conversation->reply)
         rn_reply_queue_complete(reply);
     return false;
 }
@@ -47,11 +52,11 @@ static bool hold(struct rn_resp_context *c, int64_t hold_ns, const struct rn_dec
 /* Decides on ws->params and answers, now or later. */
 static void decide(struct rn_resp_context *c, enum rn_verb verb)
 {
-    struct rn_decision *d = &c->ws->decided;
-    struct rn_decision_format how = {.version = c->state->version, .full = c->ws->params.full};
+    struct rn_decision *d = &c->ws->decision;
+    struct rn_decision_format format = {.version = c->state->version, .full = c->ws->params.full};
     struct ration_error error;
     int code = rn_decision_make(c->front->limiter, &c->ws->params, verb, d, &error);
-    int64_t hold_ns;
+    int64_t delay_ns;
 
     if (code == RATION_EINVAL) {
         rn_front_resp_fail(c, "%s", error.text);
@@ -62,59 +67,12 @@ static void decide(struct rn_resp_context *c, enum rn_verb verb)
         rn_resp_put_error(c->out, "STORE", rn_slice_of(error.text));
         return;
     }
-    hold_ns = verb == RN_CHECK ? rn_decision_reply_delay_ns(&c->ws->params, d) : 0;
-    if (hold_ns <= 0 || !hold(c, hold_ns, &how))
-        rn_front_resp_put_decision(c->out, &how, d, 0);
+    delay_ns = verb == RN_CHECK ? rn_decision_reply_delay_ns(&c->ws->params, d) : 0;
+    if (delay_ns <= 0 || !delay_reply(c, delay_ns, &format))
+        rn_front_resp_put_decision(c->out, &format, d, 0);
 }
 
-/* --- options -----------------------------------------------------------------------------------
- */
-
-enum {
-    OPTION_COST = 1,
-    OPTION_WAIT = 2,
-    OPTION_FOR = 4,
-    OPTION_ALGORITHM = 8,
-    OPTION_MARKS = 16, /* the words below */
-    OPTION_DRAIN = 32,
-    OPTION_CREDIT = 64, /* the cost may be negative */
-};
-
-/* An option that is one word; NULL: it is none. */
-static bool *find_mark(struct rn_params *params, struct rn_slice word)
-{
-    if (rn_front_resp_is(word, "PEEK"))
-        return &params->peek;
-    if (rn_front_resp_is(word, "LEASE"))
-        return &params->keep_places;
-    if (rn_front_resp_is(word, "SHADOW"))
-        return &params->shadow;
-    return rn_front_resp_is(word, "FULL") ? &params->full : NULL;
-}
-
-static bool is_decimal(struct rn_slice text)
-{
-    size_t digits = 0, points = 0;
-
-    for (size_t i = 0; i < text.len; i++) {
-        digits += text.data[i] >= '0' && text.data[i] <= '9';
-        points += text.data[i] == '.' && i > 0 && i + 1 < text.len;
-    }
-    return digits > 0 && points <= 1 && digits + points == text.len;
-}
-
-/* Seconds as a decimal. */
-static bool read_seconds(struct rn_resp_context *c, struct rn_slice text, int64_t *ns)
-{
-    struct rn_json_token number = {.kind = RN_JSON_NUMBER, .text = text};
-
-    if (is_decimal(text) && rn_json_seconds(&number, ns) && *ns >= 1000000 &&
-        *ns <= RATION_LEASE_MAX_NS)
-        return true;
-    rn_front_resp_fail(c, "FOR must be seconds, from 0.001 to 86400, found %s",
-                       rn_excerpt(text).text);
-    return false;
-}
+/* --- options ------------------------------------------------------------------------------- */
 
 static bool read_cost(struct rn_resp_context *c, struct rn_slice text)
 {
@@ -136,30 +94,20 @@ static bool read_credit(struct rn_resp_context *c, struct rn_slice text)
     return rn_front_resp_may_change(c);
 }
 
-/* Milliseconds without a sign; 0 if they are none that a reply can be held for. */
-static int64_t read_patience(struct rn_slice text)
-{
-    int64_t ms = 0;
-
-    for (size_t i = 0; i < text.len; i++) {
-        if (text.data[i] < '0' || text.data[i] > '9')
-            return 0;
-        ms = ms * 10 + (text.data[i] - '0');
-        if (ms > RN_REPLY_DELAY_MAX_NS / 1000000)
-            return 0;
-    }
-    return ms;
-}
-
+/* hold, return, or milliseconds without a sign. */
 static bool read_wait(struct rn_resp_context *c, struct rn_slice text)
 {
     struct rn_params *params = &c->ws->params;
+    int64_t ms = 0, max_ms = RN_REPLY_DELAY_MAX_NS / 1000000;
 
     params->wait = rn_front_resp_is(text, "RETURN") ? RN_WAIT_RETURN : RN_WAIT_HOLD;
-    if (rn_front_resp_is(text, "RETURN") || rn_front_resp_is(text, "HOLD"))
+    if (params->wait == RN_WAIT_RETURN || rn_front_resp_is(text, "HOLD"))
         return true;
-    params->max_wait_ns = read_patience(text) * 1000000;
-    if (params->max_wait_ns > 0)
+    for (size_t i = 0; i < text.len && ms <= max_ms; i++)
+        ms = text.data[i] >= '0' && text.data[i] <= '9' ? ms * 10 + (text.data[i] - '0')
+                                                        : max_ms + 1;
+    params->max_wait_ns = ms * 1000000;
+    if (ms > 0 && ms <= max_ms)
         return true;
     rn_front_resp_fail(
         c,
@@ -169,56 +117,85 @@ static bool read_wait(struct rn_resp_context *c, struct rn_slice text)
     return false;
 }
 
-static bool fail_repeated(struct rn_resp_context *c, struct rn_slice option)
+static bool is_decimal(struct rn_slice text)
 {
-    rn_front_resp_fail(c, "%s is given twice; give it once", rn_excerpt(option).text);
+    size_t digits = 0, points = 0;
+
+    for (size_t i = 0; i < text.len; i++) {
+        digits += text.data[i] >= '0' && text.data[i] <= '9';
+        points += text.data[i] == '.' && i > 0 && i + 1 < text.len;
+    }
+    return digits > 0 && points <= 1 && digits + points == text.len;
+}
+
+static bool read_for(struct rn_resp_context *c, struct rn_slice text)
+{
+    struct rn_json_token number = {.kind = RN_JSON_NUMBER, .text = text};
+    int64_t *ns = &c->ws->params.for_ns;
+
+    if (is_decimal(text) && rn_json_seconds(&number, ns) && *ns >= 1000000 &&
+        *ns <= RATION_LEASE_MAX_NS)
+        return true;
+    rn_front_resp_fail(c, "FOR must be seconds, from 0.001 to 86400, found %s",
+                       rn_excerpt(text).text);
     return false;
 }
 
-/* The options from argv[at] on. `algorithm` may be NULL. */
-static bool read_options(struct rn_resp_context *c, uint32_t at, unsigned allowed,
-                         struct rn_slice *algorithm)
+static bool read_algorithm(struct rn_resp_context *c, struct rn_slice text)
 {
-    struct rn_params *params = &c->ws->params;
+    c->ws->params.algorithm = text;
+    return true;
+}
 
-    for (; at < c->argc; at += 2) {
-        struct rn_slice name = c->argv[at], value;
-        bool *mark = allowed & OPTION_MARKS ? find_mark(params, name) : NULL;
+enum {
+    OPTION_COST = 1,
+    OPTION_WAIT = 2,
+    OPTION_FOR = 4,
+    OPTION_ALGORITHM = 8,
+    OPTION_FLAGS = 16, /* PEEK, LEASE, SHADOW and FULL */
+    OPTION_DRAIN = 32,
+    OPTION_CREDIT = 64, /* a cost that may be negative */
+};
 
-        if ((allowed & OPTION_DRAIN) && rn_front_resp_is(name, "DRAIN"))
-            mark = &params->drain;
-        if (mark && *mark)
-            return fail_repeated(c, name);
-        if (mark) {
-            *mark = true;
-            at--;
-            continue;
+#define AT(field) offsetof(struct rn_params, field)
+
+static const struct option {
+    const char *name;
+    unsigned bit;
+    size_t flag; /* one word: the bool that it sets */
+    bool (*read)(struct rn_resp_context *c, struct rn_slice value);
+} options[] = {
+    {"COST", OPTION_CREDIT, 0, read_credit},    {"COST", OPTION_COST, 0, read_cost},
+    {"WAIT", OPTION_WAIT, 0, read_wait},        {"FOR", OPTION_FOR, 0, read_for},
+    {"PEEK", OPTION_FLAGS, AT(peek), NULL},     {"LEASE", OPTION_FLAGS, AT(keep_places), NULL},
+    {"SHADOW", OPTION_FLAGS, AT(shadow), NULL}, {"FULL", OPTION_FLAGS, AT(full), NULL},
+    {"DRAIN", OPTION_DRAIN, AT(drain), NULL},   {"ALGORITHM", OPTION_ALGORITHM, 0, read_algorithm},
+};
+
+/* The options from argv[at] on. */
+static bool read_options(struct rn_resp_context *c, uint32_t at, unsigned allowed)
+{
+    unsigned given = 0;
+
+    for (; at < c->argc; at++) {
+        const struct option *option = options, *end = options + COUNT(options);
+
+        while (option < end &&
+               (!(allowed & option->bit) || !rn_front_resp_is(c->argv[at], option->name)))
+            option++;
+        if (option == end || (option->read && at + 1 == c->argc)) {
+            rn_front_resp_fail_usage(c);
+            return false;
         }
-        if (at + 1 == c->argc)
-            return rn_front_resp_fail_usage(c), false;
-        value = c->argv[at + 1];
-        if ((allowed & OPTION_COST) && rn_front_resp_is(name, "COST")) {
-            if (params->cost_given)
-                return fail_repeated(c, name);
-            if (!(allowed & OPTION_CREDIT ? read_credit : read_cost)(c, value))
-                return false;
-        } else if ((allowed & OPTION_WAIT) && rn_front_resp_is(name, "WAIT")) {
-            if (params->wait != RN_WAIT_AS_RULE)
-                return fail_repeated(c, name);
-            if (!read_wait(c, value))
-                return false;
-        } else if ((allowed & OPTION_FOR) && rn_front_resp_is(name, "FOR")) {
-            if (params->for_ns != 0)
-                return fail_repeated(c, name);
-            if (!read_seconds(c, value, &params->for_ns))
-                return false;
-        } else if ((allowed & OPTION_ALGORITHM) && rn_front_resp_is(name, "ALGORITHM")) {
-            if (algorithm->data)
-                return fail_repeated(c, name);
-            *algorithm = value;
-        } else {
-            return rn_front_resp_fail_usage(c), false;
+        if (given & 1u << (option - options)) {
+            rn_front_resp_fail(c, "%s is given twice; give it once", rn_excerpt(c->argv[at]).text);
+            return false;
         }
+        given |= 1u << (option - options);
+        if (!option->read)
+            *((bool *)(void *)&c->ws->params + option->flag) = true;
+        else if (!option->read(c, c->argv[++at]))
+            return false;
     }
     return true;
 }
@@ -226,13 +203,10 @@ static bool read_options(struct rn_resp_context *c, uint32_t at, unsigned allowe
 /* Attribute names are lower case: capitals begin the options. */
 static bool is_option(struct rn_slice word)
 {
-    static const char *const options[] = {"COST",  "WAIT",   "PEEK", "FOR",
-                                          "LEASE", "SHADOW", "FULL", "DRAIN"};
-
     if (word.len == 0 || word.data[0] < 'A' || word.data[0] > 'Z')
         return false;
-    for (size_t i = 0; i < sizeof options / sizeof *options; i++)
-        if (rn_slice_is(word, options[i]))
+    for (size_t i = 0; i < COUNT(options); i++)
+        if (options[i].bit != OPTION_ALGORITHM && rn_slice_is(word, options[i].name))
             return true;
     return false;
 }
@@ -244,34 +218,31 @@ static bool read_request(struct rn_resp_context *c, uint32_t at, unsigned allowe
 
     rn_params_init(params);
     for (; at < c->argc && !is_option(c->argv[at]); at += 2) {
-        if (at + 1 == c->argc) {
-            rn_front_resp_fail(c, "attribute %s has no value", rn_excerpt(c->argv[at]).text);
-            return false;
-        }
-        if (c->argv[at].len == 0) {
+        struct rn_slice name = c->argv[at];
+
+        if (at + 1 == c->argc)
+            rn_front_resp_fail(c, "attribute %s has no value", rn_excerpt(name).text);
+        else if (name.len == 0)
             rn_front_resp_fail(c, "an attribute has no name");
-            return false;
-        }
-        if (rn_params_add(params, (char *)c->argv[at].data, c->argv[at].len, c->argv[at + 1]) !=
-            0) {
+        else if (rn_params_add(params, (char *)name.data, name.len, c->argv[at + 1]) != 0)
             rn_front_resp_fail(c, "more than %d attributes", RN_PARAMS_ATTRIBUTES_MAX);
-            return false;
-        }
+        else
+            continue;
+        return false;
     }
-    return read_options(c, at, allowed, NULL);
+    return read_options(c, at, allowed);
 }
 
 /* key limit, then options from argv[at] on. */
 static bool read_limit(struct rn_resp_context *c, uint32_t at, unsigned allowed)
 {
     struct rn_params *params = &c->ws->params;
-    struct rn_slice algorithm = {0};
     struct ration_error error;
 
-    if (!read_options(c, at, allowed, &algorithm))
+    if (!read_options(c, at, allowed))
         return false;
     params->key = c->argv[1];
-    if (rn_params_set_limit(params, c->argv[2], algorithm, &error) == 0)
+    if (rn_params_set_limit(params, c->argv[2], params->algorithm, &error) == 0)
         return true;
     rn_front_resp_fail(c, "%s", error.text);
     return false;
@@ -282,16 +253,15 @@ static bool by_rules(const struct rn_resp_context *c)
     return rn_slice_is(c->argv[1], "RULES");
 }
 
-/* --- commands ------------------------------------------------------------------------------------
- */
+/* --- commands ------------------------------------------------------------------------------ */
 
-/* Whoever keeps its places can neither only look nor have its reply held. */
+/* A caller that keeps its places can neither only look nor have its reply delayed. */
 void rn_front_resp_check(struct rn_resp_context *c)
 {
     const struct rn_params *params = &c->ws->params;
 
     if (!read_request(c, 1,
-                      OPTION_COST | OPTION_CREDIT | OPTION_WAIT | OPTION_MARKS | OPTION_DRAIN))
+                      OPTION_COST | OPTION_CREDIT | OPTION_WAIT | OPTION_FLAGS | OPTION_DRAIN))
         return;
     if (params->keep_places && (params->peek || params->wait == RN_WAIT_HOLD))
         rn_front_resp_fail(c, "LEASE goes with neither PEEK nor a WAIT that holds the reply");
@@ -373,7 +343,7 @@ void rn_front_resp_reserve(struct rn_resp_context *c)
         rn_front_resp_fail_usage(c);
 }
 
-/* 1: done; 0: it was over already. */
+/* 1: done; 0: it had ended already. */
 static void answer_done(struct rn_resp_context *c, int code)
 {
     if (code == 0 || code == RATION_EALREADY || code == RATION_EGONE)
@@ -389,7 +359,7 @@ void rn_front_resp_renew(struct rn_resp_context *c)
     struct rn_params *params = &c->ws->params;
 
     rn_params_init(params);
-    if (read_options(c, 2, OPTION_FOR, NULL))
+    if (read_options(c, 2, OPTION_FOR))
         answer_done(c, ration_ticket_renew(c->front->limiter, c->argv[1].data, c->argv[1].len,
                                            params->for_ns, RATION_NOW, NULL));
 }
@@ -416,8 +386,8 @@ void rn_front_resp_refund(struct rn_resp_context *c)
         c, ration_ticket_refund(c->front->limiter, c->argv[1].data, c->argv[1].len, RATION_NOW));
 }
 
-/* charge status: 1, charged; 0, nothing is, or it was already. */
-void rn_front_resp_charge_due(struct rn_resp_context *c)
+/* charge status: 1, charged; 0, this status charges nothing, or it was charged already. */
+void rn_front_resp_charge_outcome(struct rn_resp_context *c)
 {
     struct rn_json_token number = {.kind = RN_JSON_NUMBER, .text = c->argv[2]};
     uint64_t status;

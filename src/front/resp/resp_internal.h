@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Private to the RESP port's files: a command being answered.
+ * Private to the RESP port: a command that is being answered, and the commands there are.
  */
 #ifndef RN_FRONT_RESP_INTERNAL_H
 #define RN_FRONT_RESP_INTERNAL_H
@@ -10,19 +10,19 @@
 #include "front/front.h"
 
 struct rn_resp_state {
-    struct rn_reply_queue replies;
+    struct rn_reply_queue queue;
     uint8_t version; /* 2, or 3 after HELLO 3 */
     struct rn_token_shown shown;
 };
 
 struct rn_resp_context {
     struct rn_front *front;
-    struct rn_conversation *talker;
+    struct rn_conversation *conversation;
     struct rn_front_workspace *ws;
     struct rn_conn *conn;
     struct rn_resp_state *state;
     struct rn_buf *out;
-    const char *data; /* the command as it came */
+    const char *data; /* the command as it arrived */
     uint32_t argc;
     struct rn_slice *argv; /* the name first */
     bool ended;            /* nothing more is answered */
@@ -30,7 +30,7 @@ struct rn_resp_context {
 
 enum rn_resp_flags {
     RN_RESP_CHANGES = 1, /* needs a token of scope admin, unless the peer is local */
-    RN_RESP_JOINS = 2,   /* only adds to the batch, which is charged and answered later */
+    RN_RESP_JOINS = 2,   /* only joins the batch, which is charged and answered later */
     RN_RESP_DECIDES = 4, /* may be decided at the same time as others like it */
     RN_RESP_INLINE = 8,  /* may be sent inline: it changes nothing */
 };
@@ -43,40 +43,40 @@ struct rn_resp_entry {
     void (*answer)(struct rn_resp_context *c);
 };
 
-/* resp_table.c: all commands; NULL: there is none of that name. */
+/* table.c: all commands, and the one of this name; NULL: there is none. */
 extern const struct rn_resp_entry rn_resp_entries[];
 extern const size_t rn_resp_entry_count;
 const struct rn_resp_entry *rn_front_resp_find(struct rn_slice name);
 
+/* conversation.c: answers with an error; with the usage of the command. */
 void rn_front_resp_fail(struct rn_resp_context *c, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-/* The usage of the command at hand. */
 void rn_front_resp_fail_usage(struct rn_resp_context *c);
 bool rn_front_resp_is(struct rn_slice word, const char *capitals);
-/* A whole number; false after answering. */
+/* Reads a whole number. False after answering. */
 bool rn_front_resp_number(struct rn_resp_context *c, struct rn_slice text, const char *what,
                           int64_t *n);
-/* One that is 0 or more, however large, as JSON takes it; false after answering. */
+/* The same for one that is 0 or more, as large as JSON allows. */
 bool rn_front_resp_cost(struct rn_resp_context *c, struct rn_slice text, const char *what,
                         uint64_t *n);
 /* Whether this caller may change what others have spent. False after answering. */
 bool rn_front_resp_may_change(struct rn_resp_context *c);
 
-/* resp_batch.c: charges and answers what has joined. */
+/* batch.c: charges the commands that have joined, and answers them. */
 void rn_front_resp_charge(struct rn_resp_context *c);
-/* Has those join that are the last one last_entry again with another key, up to a full batch: how
- * many bytes that took. 0: the next one is to be parsed. */
+/* Lets the commands join that repeat the last one with another key, up to a full batch. Returns
+ * their bytes; 0: the next one must be parsed. */
 size_t rn_front_resp_join_again(struct rn_resp_context *c, char *data, size_t len, uint64_t *count);
 void rn_front_resp_cl_throttle(struct rn_resp_context *c);
 void rn_front_resp_gcra(struct rn_resp_context *c);
 void rn_front_resp_throttle(struct rn_resp_context *c);
 void rn_front_resp_take(struct rn_resp_context *c);
 
-/* resp_decision.c */
-void rn_front_resp_put_decision(struct rn_buf *out, const struct rn_decision_format *how,
-                                const struct rn_decision *decided, int64_t held_ns);
+/* write_decision.c */
+void rn_front_resp_put_decision(struct rn_buf *out, const struct rn_decision_format *format,
+                                const struct rn_decision *decision, int64_t held_ns);
 
-/* resp_ration.c */
+/* ration_commands.c */
 void rn_front_resp_check(struct rn_resp_context *c);
 void rn_front_resp_take_alone(struct rn_resp_context *c);
 void rn_front_resp_peek(struct rn_resp_context *c);
@@ -87,10 +87,10 @@ void rn_front_resp_release(struct rn_resp_context *c);
 void rn_front_resp_reserve(struct rn_resp_context *c);
 void rn_front_resp_commit(struct rn_resp_context *c);
 void rn_front_resp_refund(struct rn_resp_context *c);
-void rn_front_resp_charge_due(struct rn_resp_context *c);
+void rn_front_resp_charge_outcome(struct rn_resp_context *c);
 void rn_front_resp_help(struct rn_resp_context *c);
 
-/* resp_client.c: what clients say before they query. */
+/* client_commands.c */
 void rn_front_resp_ping(struct rn_resp_context *c);
 void rn_front_resp_echo(struct rn_resp_context *c);
 void rn_front_resp_hello(struct rn_resp_context *c);

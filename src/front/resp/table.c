@@ -38,7 +38,7 @@ const struct rn_resp_entry rn_resp_entries[] = {
     {"RATION.REFUND", 2, 2, 0, "give a reservation back, or leave a queue", "lease|turn",
      rn_front_resp_refund},
     {"RATION.CHARGE", 3, 3, 0, "tell how a request ended", "charge status",
-     rn_front_resp_charge_due},
+     rn_front_resp_charge_outcome},
     {"RATION.HELP", 1, 1, RN_RESP_INLINE, "this list", "", rn_front_resp_help},
     {"PING", 1, 2, RN_RESP_INLINE, "are you there", "[text]", rn_front_resp_ping},
     {"ECHO", 2, 2, RN_RESP_INLINE, "say it again", "text", rn_front_resp_echo},

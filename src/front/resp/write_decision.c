@@ -6,14 +6,8 @@
 #include "wire/parsed_decision.h"
 #include "wire/resp_format.h"
 
-/* Ten values and their names, of up to 12 bytes; and that of a rule. */
+/* Ten values with names of up to 12 bytes, and the name of a rule. */
 #define PART_MAX (10 * (RN_RESP_FORMAT_MAX + 20) + RATION_NAME_SIZE)
-
-static char *write_rule(char *to, int version, const char *rule)
-{
-    to = RN_RESP_FORMAT_NAME(to, 4, "rule");
-    return rule[0] ? rn_resp_format_bulk(to, rn_slice_of(rule)) : rn_resp_format_null(to, version);
-}
 
 static char *write_amount(char *to, int version, uint64_t amount)
 {
@@ -28,11 +22,12 @@ static char *write_time(char *to, int version, int64_t ns)
                               : rn_resp_format_seconds(to, version, ns);
 }
 
-/* What a decision and each of its limits have. */
+/* What both a decision and each of its limits have. */
 static char *write_numbers(char *to, int version, const char *rule, const struct ration_verdict *v,
                            bool has_numbers)
 {
-    to = write_rule(to, version, rule);
+    to = RN_RESP_FORMAT_NAME(to, 4, "rule");
+    to = rule[0] ? rn_resp_format_bulk(to, rn_slice_of(rule)) : rn_resp_format_null(to, version);
     to = RN_RESP_FORMAT_NAME(to, 5, "limit");
     to = write_amount(to, version, has_numbers ? v->limit : UINT64_MAX);
     to = RN_RESP_FORMAT_NAME(to, 9, "remaining");
@@ -41,20 +36,20 @@ static char *write_numbers(char *to, int version, const char *rule, const struct
     return write_time(to, version, v->reset_after_ns);
 }
 
-static void put_limit(struct rn_buf *out, const struct rn_decision_format *how,
+static void put_limit(struct rn_buf *out, const struct rn_decision_format *format,
                       const struct ration_outcome_limit *l)
 {
-    int version = how->version;
+    int version = format->version;
     char *to;
 
     rn_resp_put_map(out, version,
-                    4u + l->shadow + (how->full ? 3u + (l->verdict.delay_ns > 0) : 0));
+                    4u + l->shadow + (format->full ? 3u + (l->verdict.delay_ns > 0) : 0));
     if (!(to = rn_buf_reserve(out, PART_MAX)))
         return;
     to = write_numbers(to, version, l->rule, &l->verdict, true);
     if (l->shadow)
         to = rn_resp_format_bool(RN_RESP_FORMAT_NAME(to, 6, "shadow"), version, true);
-    if (how->full) {
+    if (format->full) {
         to =
             rn_resp_format_bool(RN_RESP_FORMAT_NAME(to, 7, "allowed"), version, l->verdict.allowed);
         to = write_amount(RN_RESP_FORMAT_NAME(to, 6, "amount"), version, l->amount);
@@ -65,7 +60,8 @@ static void put_limit(struct rn_buf *out, const struct rn_decision_format *how,
     rn_format_done(out, to);
 }
 
-/* --- what only some have -------------------------------------------------------------------- */
+/* --- what only some decisions have
+ * -------------------------------------------------------------------- */
 
 static void put_name(struct rn_buf *out, const char *name)
 {
@@ -78,7 +74,7 @@ static void put_text(struct rn_buf *out, const char *name, const char *text)
     rn_resp_put_bulk(out, rn_slice_of(text));
 }
 
-static void put_mark(struct rn_buf *out, int version, const char *name)
+static void put_true(struct rn_buf *out, int version, const char *name)
 {
     char *to;
 
@@ -96,20 +92,11 @@ static void put_time(struct rn_buf *out, int version, const char *name, int64_t 
         rn_format_done(out, write_time(to, version, ns));
 }
 
-static int64_t shortest_lease_ns(const struct ration_outcome *o)
-{
-    int64_t shortest_ns = RATION_LEASE_MAX_NS;
-
-    for (uint32_t i = 0; i < o->place_count; i++)
-        if (o->places[i].lease_ns < shortest_ns)
-            shortest_ns = o->places[i].lease_ns;
-    return shortest_ns;
-}
-
 /* FULL: what a gateway needs to answer a client as this server would. */
-static void put_full(struct rn_buf *out, int version, const struct rn_decision *decided)
+static void put_full(struct rn_buf *out, int version, const struct rn_decision *decision)
 {
-    const struct ration_outcome *o = &decided->outcome;
+    const struct ration_outcome *o = &decision->outcome;
+    int64_t lease_ns = RATION_LEASE_MAX_NS; /* the shortest */
 
     put_text(out, "by", rn_parsed_decision_kinds[o->kind]);
     put_name(out, "decided_by");
@@ -118,22 +105,26 @@ static void put_full(struct rn_buf *out, int version, const struct rn_decision *
     rn_resp_put_integer(out, o->status);
     put_text(out, "headers", rn_parsed_decision_families[o->headers]);
     if (o->retryafter)
-        put_mark(out, version, "retryafter");
+        put_true(out, version, "retryafter");
     put_text(out, "message", o->message);
-    if (decided->ticket[0])
-        put_time(out, version, "lease_for", shortest_lease_ns(o));
-    if (decided->turn[0])
-        put_text(out, "turn", decided->turn);
+    for (uint32_t i = 0; i < o->place_count; i++)
+        if (o->places[i].lease_ns < lease_ns)
+            lease_ns = o->places[i].lease_ns;
+    if (decision->lease_ticket[0])
+        put_time(out, version, "lease_for", lease_ns);
+    if (decision->queue_ticket[0])
+        put_text(out, "turn", decision->queue_ticket);
 }
 
-/* --- all ------------------------------------------------------------------------------------ */
+/* --- the decision
+ * ------------------------------------------------------------------------------------ */
 
-/* What all decisions have. */
-static void put_decision(struct rn_buf *out, const struct rn_decision_format *how,
+/* What every decision has. */
+static void put_decision(struct rn_buf *out, const struct rn_decision_format *format,
                          const struct ration_outcome *o)
 {
     const struct ration_verdict *v = &o->decision.verdict;
-    int version = how->version;
+    int version = format->version;
     char *to = rn_buf_reserve(out, PART_MAX);
 
     if (!to)
@@ -145,39 +136,39 @@ static void put_decision(struct rn_buf *out, const struct rn_decision_format *ho
     to = RN_RESP_FORMAT_NAME(to, 6, "limits");
     rn_format_done(out, rn_resp_format_head(to, '*', o->listed));
     for (uint32_t i = 0; i < o->listed; i++)
-        put_limit(out, how, &o->limits[i]);
+        put_limit(out, format, &o->limits[i]);
 }
 
-void rn_front_resp_put_decision(struct rn_buf *out, const struct rn_decision_format *how,
-                                const struct rn_decision *decided, int64_t held_ns)
+void rn_front_resp_put_decision(struct rn_buf *out, const struct rn_decision_format *format,
+                                const struct rn_decision *decision, int64_t held_ns)
 {
-    int version = how->version;
-    const struct ration_outcome *o = &decided->outcome;
-    bool lease = decided->ticket[0] != '\0', charge = decided->due[0] != '\0';
-    bool banned = o->kind == RATION_BY_BAN, turn = decided->turn[0] != '\0';
+    int version = format->version;
+    const struct ration_outcome *o = &decision->outcome;
+    bool lease = decision->lease_ticket[0] != '\0', charge = decision->charge_ticket[0] != '\0';
+    bool banned = o->kind == RATION_BY_BAN, turn = decision->queue_ticket[0] != '\0';
     bool note = o->kind == RATION_BY_NO_RULE && o->message[0] != '\0';
 
     rn_resp_put_map(out, version,
                     8u + o->soft + o->shadow_refused + (o->shadow_delay_ns > 0) + banned + note +
                         lease + charge + (held_ns > 0) +
-                        (how->full ? 5u + o->retryafter + lease + turn : 0));
-    put_decision(out, how, o);
+                        (format->full ? 5u + o->retryafter + lease + turn : 0));
+    put_decision(out, format, o);
     if (o->soft)
-        put_mark(out, version, "soft");
+        put_true(out, version, "soft");
     if (o->shadow_refused)
-        put_mark(out, version, "shadow");
+        put_true(out, version, "shadow");
     if (o->shadow_delay_ns > 0)
         put_time(out, version, "shadow_delay", o->shadow_delay_ns);
     if (banned)
-        put_mark(out, version, "banned");
+        put_true(out, version, "banned");
     if (note)
         put_text(out, "note", o->message);
     if (lease)
-        put_text(out, "lease", decided->ticket);
+        put_text(out, "lease", decision->lease_ticket);
     if (charge)
-        put_text(out, "charge", decided->due);
+        put_text(out, "charge", decision->charge_ticket);
     if (held_ns > 0)
         put_time(out, version, "held", held_ns);
-    if (how->full)
-        put_full(out, version, decided);
+    if (format->full)
+        put_full(out, version, decision);
 }

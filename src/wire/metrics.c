@@ -84,6 +84,25 @@ void rn_metrics_put_double(struct rn_buf *out, const char *name,
     rn_buf_put_char(out, '\n');
 }
 
+void rn_metrics_put_gauge(struct rn_buf *out, const char *name, const char *help, uint64_t value)
+{
+    rn_metrics_begin(out, name, RN_METRICS_GAUGE, help);
+    rn_metrics_put(out, name, NULL, 0, value);
+}
+
+void rn_metrics_put_counter(struct rn_buf *out, const char *name, const char *help, uint64_t value)
+{
+    rn_metrics_begin(out, name, RN_METRICS_COUNTER, help);
+    rn_metrics_put(out, name, NULL, 0, value);
+}
+
+void rn_metrics_put_number(struct rn_buf *out, const char *name, enum rn_metrics_type type,
+                           const char *help, double value)
+{
+    rn_metrics_begin(out, name, type, help);
+    rn_metrics_put_double(out, name, NULL, 0, value);
+}
+
 /* --- times --------------------------------------------------------------------------------- */
 
 const int64_t rn_metrics_histogram_bounds_ns[] = {

@@ -24,6 +24,12 @@ struct rn_metrics_label {
     struct rn_slice value;
 };
 
+#define RN_METRICS_LABEL(name_, text_)                                                             \
+    (struct rn_metrics_label)                                                                      \
+    {                                                                                              \
+        .name = (name_), .value = (text_)                                                          \
+    }
+
 /* Writes HELP and TYPE. All samples of the family must follow. */
 void rn_metrics_begin(struct rn_buf *out, const char *name, enum rn_metrics_type type,
                       const char *help);
@@ -32,6 +38,11 @@ void rn_metrics_put(struct rn_buf *out, const char *name, const struct rn_metric
                     size_t count, uint64_t value);
 void rn_metrics_put_double(struct rn_buf *out, const char *name,
                            const struct rn_metrics_label *labels, size_t count, double value);
+/* A family of one sample without labels. */
+void rn_metrics_put_gauge(struct rn_buf *out, const char *name, const char *help, uint64_t value);
+void rn_metrics_put_counter(struct rn_buf *out, const char *name, const char *help, uint64_t value);
+void rn_metrics_put_number(struct rn_buf *out, const char *name, enum rn_metrics_type type,
+                           const char *help, double value);
 
 /* --- times ------------------------------------------------------------------------------- */
 

@@ -121,11 +121,11 @@ static void put_by_decision(struct rn_buf *out, const struct rows *rows, const c
 static void put_rows(struct rn_buf *out, const struct rows *rows)
 {
     put_by_decision(out, rows, "ration_rule_decisions_total",
-                    "Decisions in which a rule took part, by what the rule last_entry.",
+                    "Decisions in which a rule took part, by what the rule said.",
                     offsetof(struct ration_totals, allowed),
                     offsetof(struct ration_totals, refused));
     put_by_decision(out, rows, "ration_rule_hits_total",
-                    "Units that requests asked a rule for, by what the rule last_entry.",
+                    "Units that requests asked a rule for, by what the rule said.",
                     offsetof(struct ration_totals, hits_allowed),
                     offsetof(struct ration_totals, hits_refused));
     for (size_t r = 0; r < sizeof counters / sizeof *counters; r++) {

@@ -254,7 +254,7 @@ static void opened(struct rn_conn *conn)
         rn_conn_close(conn);
         return;
     }
-    rn_grpc_start_timer(c); /* nothing is last_entry before it is known what the peer speaks */
+    rn_grpc_start_timer(c); /* nothing is sent before the peer has shown its protocol */
 }
 
 static void refuse_protocol(struct rn_grpc_conn *c)

@@ -260,6 +260,8 @@ static int serve(struct rn_rationd *d)
     struct ration_error error;
     int code;
 
+    if (!d->options.shares)
+        rn_membership_begin_alone(&d->membership, &d->options, &d->front);
     if (d->options.config_count &&
         rn_server_watch(d->server, d->options.configs, d->options.config_count,
                         rn_rationd_files_changed, d) != 0)

@@ -55,7 +55,7 @@ static void one_number_has_many_spellings(void **state)
     assert_int_equal(compare("100.5", "1005e-1"), 0);
 }
 
-static void the_greater_one_is_told(void **state)
+static void the_greater_number_is_found(void **state)
 {
     (void)state;
     assert_int_equal(compare("9", "10"), -1);
@@ -136,7 +136,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(other_texts_are_no_numbers),
         cmocka_unit_test(one_number_has_many_spellings),
-        cmocka_unit_test(the_greater_one_is_told),
+        cmocka_unit_test(the_greater_number_is_found),
         cmocka_unit_test(no_number_is_too_large),
         cmocka_unit_test(spellings_compare_as_what_they_mean),
     };

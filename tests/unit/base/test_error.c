@@ -38,7 +38,7 @@ static void setting_an_error_fills_all_of_it(void **state)
     assert_string_equal(error.text, "5 is odd");
 }
 
-static void nobody_has_to_listen(void **state)
+static void the_error_may_be_null(void **state)
 {
     (void)state;
     assert_int_equal(rn_error_set(NULL, RATION_EIO, 0, "unheard"), RATION_EIO);
@@ -65,7 +65,7 @@ static void a_word_ends_at_white_space(void **state)
     assert_quoted("last", 4, 0, "\"last\"");
 }
 
-static void the_end_is_nothing(void **state)
+static void the_end_of_the_text_is_called_nothing(void **state)
 {
     (void)state;
     assert_quoted("100", 3, 3, "nothing");
@@ -96,10 +96,10 @@ int main(void)
         cmocka_unit_test(codes_have_a_name_and_a_text),
         cmocka_unit_test(other_numbers_are_unknown),
         cmocka_unit_test(setting_an_error_fills_all_of_it),
-        cmocka_unit_test(nobody_has_to_listen),
+        cmocka_unit_test(the_error_may_be_null),
         cmocka_unit_test(a_long_text_is_cut),
         cmocka_unit_test(a_word_ends_at_white_space),
-        cmocka_unit_test(the_end_is_nothing),
+        cmocka_unit_test(the_end_of_the_text_is_called_nothing),
         cmocka_unit_test(bytes_that_could_mislead_are_escaped),
         cmocka_unit_test(a_long_word_is_cut),
     };

@@ -80,7 +80,7 @@ static void test_a_function_that_does_not_wait_has_returned(void **state)
     rn_fiber_free(s.fiber);
 }
 
-static void test_one_that_waits_goes_on_when_it_is_woken(void **state)
+static void test_a_fiber_that_waits_goes_on_when_it_is_woken(void **state)
 {
     struct story s;
 
@@ -235,7 +235,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_function_that_does_not_wait_has_returned),
-        cmocka_unit_test(test_one_that_waits_goes_on_when_it_is_woken),
+        cmocka_unit_test(test_a_fiber_that_waits_goes_on_when_it_is_woken),
         cmocka_unit_test(test_many_wait_at_once_and_end_in_any_order),
         cmocka_unit_test(test_a_fiber_is_used_again),
         cmocka_unit_test(test_values_survive_a_switch_on_both_stacks),

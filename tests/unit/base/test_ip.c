@@ -124,7 +124,7 @@ static void what_could_be_misread_is_refused(void **state)
     assert_not_ip("::1.2.3.04", "a part that begins with 0");
 }
 
-static void nothing_is_not_an_address(void **state)
+static void an_empty_text_is_no_address(void **state)
 {
     struct ration_error error;
     struct rn_ip ip;
@@ -403,7 +403,7 @@ int main(void)
         cmocka_unit_test(addresses_are_written_in_one_way),
         cmocka_unit_test(ipv4_written_as_ipv6_is_ipv4),
         cmocka_unit_test(what_could_be_misread_is_refused),
-        cmocka_unit_test(nothing_is_not_an_address),
+        cmocka_unit_test(an_empty_text_is_no_address),
         cmocka_unit_test(we_read_what_inet_pton_reads),
         cmocka_unit_test(what_is_written_reads_back_and_is_what_inet_ntop_writes),
         cmocka_unit_test(a_host_may_have_brackets_and_a_port),

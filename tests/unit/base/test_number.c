@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Numbers and lengths of time: what is read, what is written, what is said. */
+/* Numbers and durations: reading, writing, and error messages. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -58,7 +58,7 @@ static void underscores_group_digits(void **state)
     assert_number("1__0", 1, 1);
 }
 
-static void what_is_not_a_whole_number_is_said(void **state)
+static void a_text_that_is_no_whole_number_is_explained(void **state)
 {
     (void)state;
     assert_no_number("", "expected a whole number, found nothing");
@@ -71,7 +71,7 @@ static void what_is_not_a_whole_number_is_said(void **state)
     assert_no_number("18446744073709551616", "\"18446744073709551616\" is too large a number");
 }
 
-static void reading_starts_where_it_is_told(void **state)
+static void reading_starts_at_the_position(void **state)
 {
     struct ration_error error;
     size_t pos = 6;
@@ -225,7 +225,7 @@ static void the_largest_unit_that_divides_is_written(void **state)
     assert_written(INT64_MAX, "9223372036854775807 nanoseconds");
 }
 
-static void writing_tells_the_length_it_needs(void **state)
+static void writing_returns_the_length_it_needs(void **state)
 {
     char text[4] = "???";
 
@@ -257,8 +257,8 @@ int main(void)
     const struct CMUnitTest number[] = {
         cmocka_unit_test(whole_numbers_are_read_up_to_the_last_digit),
         cmocka_unit_test(underscores_group_digits),
-        cmocka_unit_test(what_is_not_a_whole_number_is_said),
-        cmocka_unit_test(reading_starts_where_it_is_told),
+        cmocka_unit_test(a_text_that_is_no_whole_number_is_explained),
+        cmocka_unit_test(reading_starts_at_the_position),
         cmocka_unit_test(reading_stops_at_the_length),
         cmocka_unit_test(durations_are_read_as_people_write_them),
         cmocka_unit_test(letter_case_does_not_matter),
@@ -267,7 +267,7 @@ int main(void)
         cmocka_unit_test(a_plural_needs_a_number),
         cmocka_unit_test(a_time_beyond_64_bits_is_too_long),
         cmocka_unit_test(the_largest_unit_that_divides_is_written),
-        cmocka_unit_test(writing_tells_the_length_it_needs),
+        cmocka_unit_test(writing_returns_the_length_it_needs),
         cmocka_unit_test(what_is_written_reads_back),
     };
 

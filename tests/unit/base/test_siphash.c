@@ -95,7 +95,7 @@ static void alignment_does_not_matter(void **state)
     }
 }
 
-static void nothing_is_an_input_too(void **state)
+static void an_empty_input_has_a_hash(void **state)
 {
     (void)state;
     assert_true(rn_siphash(&paper_key, "", 0) == model(1, 3, &paper_key, (const uint8_t *)"", 0));
@@ -167,7 +167,7 @@ int main(void)
         cmocka_unit_test(the_model_agrees_with_the_paper),
         cmocka_unit_test(every_length_agrees_with_the_model),
         cmocka_unit_test(alignment_does_not_matter),
-        cmocka_unit_test(nothing_is_an_input_too),
+        cmocka_unit_test(an_empty_input_has_a_hash),
         cmocka_unit_test(the_key_matters),
         cmocka_unit_test(pieces_hash_like_their_joined_form),
         cmocka_unit_test(moving_a_byte_between_pieces_changes_the_hash),

@@ -13,7 +13,7 @@
 
 #define CROWD (RN_THREADS + 8)
 
-/* A crowd in which everybody asks before anybody leaves. */
+/* Threads that all ask before any of them ends. */
 static pthread_barrier_t all_asked;
 static unsigned answers[CROWD];
 

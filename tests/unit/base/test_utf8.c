@@ -43,7 +43,7 @@ static void every_character_is_read_back(void **state)
     }
 }
 
-/* All of one to three bytes: what is accepted is the encoding of what it means. */
+/* All sequences of one to three bytes: each that is accepted encodes its character. */
 static void nothing_has_two_spellings(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Quantiles against a sorted array, which tells the truth. */
+/* Quantiles, compared with those of a sorted array. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -55,11 +55,11 @@ static void quantiles_are_within_a_thousandth_of_the_exact_ones(void **state)
         assert_int_equal(h->min_ns, values[0]);
         assert_int_equal(h->max_ns, values[SAMPLES - 1]);
         for (size_t p = 0; p < sizeof percents / sizeof percents[0]; p++) {
-            int64_t truth = exact(values, percents[p]);
-            int64_t told = rn_latency_quantile(h, percents[p]);
+            int64_t wanted = exact(values, percents[p]);
+            int64_t found = rn_latency_quantile(h, percents[p]);
 
-            assert_true(told >= truth);
-            assert_true(told - truth <= truth / 1024);
+            assert_true(found >= wanted);
+            assert_true(found - wanted <= wanted / 1024);
         }
     }
     free(values);
@@ -83,7 +83,7 @@ static void every_bucket_begins_where_the_one_before_ends(void **state)
     assert_int_equal(rn_latency_index(INT64_MAX), RN_LATENCY_BUCKETS - 1);
 }
 
-static void two_that_are_merged_are_as_one(void **state)
+static void merged_histograms_equal_one(void **state)
 {
     struct rn_latency *parts = calloc(3, sizeof *parts);
     uint64_t seed = 3;
@@ -100,7 +100,7 @@ static void two_that_are_merged_are_as_one(void **state)
     free(parts);
 }
 
-static void nothing_has_no_quantiles(void **state)
+static void an_empty_histogram_has_no_quantiles(void **state)
 {
     struct rn_latency *h = calloc(1, sizeof *h);
 
@@ -118,8 +118,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(quantiles_are_within_a_thousandth_of_the_exact_ones),
         cmocka_unit_test(every_bucket_begins_where_the_one_before_ends),
-        cmocka_unit_test(two_that_are_merged_are_as_one),
-        cmocka_unit_test(nothing_has_no_quantiles),
+        cmocka_unit_test(merged_histograms_equal_one),
+        cmocka_unit_test(an_empty_histogram_has_no_quantiles),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -161,7 +161,7 @@ static const struct rn_protocol echo_protocol = {.name = "echo",
                                                  .limited = echo_limited,
                                                  .closed = echo_closed};
 
-/* A server that runs in a thread of its own. */
+/* A server that runs in its own thread. */
 struct running {
     struct rn_server *server;
     struct rn_protocol protocol;

@@ -84,7 +84,7 @@ static void only_a_port_alone_means_everywhere(void **state)
 
 #define WRITE "write host:port, :port, [v6]:port or unix:PATH"
 
-static void others_are_refused_with_advice(void **state)
+static void other_texts_are_refused_with_advice(void **state)
 {
     (void)state;
     assert_refused("", "nothing has no port; " WRITE);
@@ -188,7 +188,7 @@ int main(void)
         cmocka_unit_test(names_are_looked_up),
         cmocka_unit_test(only_names_have_to_be_looked_up),
         cmocka_unit_test(only_a_port_alone_means_everywhere),
-        cmocka_unit_test(others_are_refused_with_advice),
+        cmocka_unit_test(other_texts_are_refused_with_advice),
         cmocka_unit_test(a_long_path_is_refused_with_its_length),
         cmocka_unit_test(peers_know_whether_they_are_local),
         cmocka_unit_test(an_ipv4_peer_of_a_double_socket_is_ipv4),

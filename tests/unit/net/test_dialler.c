@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connections that we begin: to our own echo, to nobody, to somebody silent. */
+/* Outgoing connections: to our own echo, to a closed port, to a silent server. */
 #include "net/dialler.h"
 
 #include "net/loop.h"
@@ -103,7 +103,7 @@ static void stop_caller(struct caller *c)
     rn_dialler_free(c->dialler);
 }
 
-static void one_that_is_answered_speaks_and_hears(void **state)
+static void an_accepted_connection_sends_and_receives(void **state)
 {
     struct caller c = {0};
 
@@ -116,7 +116,7 @@ static void one_that_is_answered_speaks_and_hears(void **state)
     assert_int_equal(c.closed, 1);
 }
 
-static void later_is_once_however_often_it_was_asked_for(void **state)
+static void before_sleep_is_called_once_however_often_it_was_asked_for(void **state)
 {
     struct caller c = {.wishes = 3};
 
@@ -129,7 +129,7 @@ static void later_is_once_however_often_it_was_asked_for(void **state)
 }
 
 /* A port that was free a moment ago. */
-static void nobody_there_is_told_as_closed(void **state)
+static void a_refused_connection_is_reported_as_closed(void **state)
 {
     struct caller c = {0};
     struct running gone;
@@ -157,7 +157,7 @@ static void a_socket_that_is_not_there_fails_at_once(void **state)
 }
 
 /* The other side does not end the connection, whatever it hears. */
-static void nothing_is_left_of_one_that_was_told_as_closed(void **state)
+static void a_connection_reported_as_closed_leaves_nothing(void **state)
 {
     struct caller c = {.hangs_up = true};
     struct sockaddr_in here = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -180,7 +180,7 @@ static void nothing_is_left_of_one_that_was_told_as_closed(void **state)
     close(silent);
 }
 
-static void a_drain_does_not_wait_for_ours(void **state)
+static void a_drain_does_not_wait_for_outgoing_connections(void **state)
 {
     struct caller c = {0};
     char path[] = "/tmp/ration-dial-XXXXXX", address[64];
@@ -195,7 +195,7 @@ static void a_drain_does_not_wait_for_ours(void **state)
     snprintf(address, sizeof address, "unix:%.50s", un.sun_path);
     start_caller(&c, address);
     wait_for(c.opened == 1);
-    assert_int_equal(counts_of(&c.r, "tcp").open, 0); /* nor is it counted with those who came */
+    assert_int_equal(counts_of(&c.r, "tcp").open, 0); /* nor is it counted with accepted ones */
     stop_caller(&c);
     assert_int_equal(c.closed, 1);
     close(fd);
@@ -206,12 +206,12 @@ static void a_drain_does_not_wait_for_ours(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_that_is_answered_speaks_and_hears),
-        cmocka_unit_test(later_is_once_however_often_it_was_asked_for),
-        cmocka_unit_test(nobody_there_is_told_as_closed),
+        cmocka_unit_test(an_accepted_connection_sends_and_receives),
+        cmocka_unit_test(before_sleep_is_called_once_however_often_it_was_asked_for),
+        cmocka_unit_test(a_refused_connection_is_reported_as_closed),
         cmocka_unit_test(a_socket_that_is_not_there_fails_at_once),
-        cmocka_unit_test(nothing_is_left_of_one_that_was_told_as_closed),
-        cmocka_unit_test(a_drain_does_not_wait_for_ours),
+        cmocka_unit_test(a_connection_reported_as_closed_leaves_nothing),
+        cmocka_unit_test(a_drain_does_not_wait_for_outgoing_connections),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

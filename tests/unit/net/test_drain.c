@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The way down: who is idle goes first, who is busy may finish. */
+/* Stopping: idle connections close first, busy ones may finish. */
 #include <signal.h>
 
 #include "echo.h"
 
-static void idle_ones_are_told_and_closed(void **state)
+static void idle_connections_are_notified_and_closed(void **state)
 {
     struct running r;
 
@@ -42,7 +42,7 @@ static void a_message_in_progress_is_finished(void **state)
     assert_int_equal(r.stops, 1);
 }
 
-static void a_held_one_gets_its_answer(void **state)
+static void a_paused_connection_gets_its_answer(void **state)
 {
     struct running r;
 
@@ -68,7 +68,7 @@ static bool drains_at_the_second_time(struct rn_conn *conn)
     return false;
 }
 
-static void a_protocol_may_put_the_end_off(void **state)
+static void a_protocol_may_delay_the_close(void **state)
 {
     struct running r;
 
@@ -106,7 +106,7 @@ static void what_was_sent_before_the_stop_is_answered(void **state)
     }
 }
 
-static void nobody_is_accepted_any_more(void **state)
+static void no_connection_is_accepted_during_a_drain(void **state)
 {
     struct running r;
     int busy, fd = -1;
@@ -122,7 +122,7 @@ static void nobody_is_accepted_any_more(void **state)
     join_server(&r);
 }
 
-static void the_wait_has_an_end(void **state)
+static void a_drain_ends_at_its_deadline(void **state)
 {
     struct running r;
 
@@ -139,7 +139,7 @@ static void the_wait_has_an_end(void **state)
     close(partial);
 }
 
-static void a_second_signal_ends_it_at_once(void **state)
+static void a_second_signal_ends_a_drain_at_once(void **state)
 {
     struct running r;
 
@@ -255,14 +255,14 @@ static void stopping_amid_a_storm_leaves_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(idle_ones_are_told_and_closed),
+        cmocka_unit_test(idle_connections_are_notified_and_closed),
         cmocka_unit_test(a_message_in_progress_is_finished),
-        cmocka_unit_test(a_held_one_gets_its_answer),
-        cmocka_unit_test(a_protocol_may_put_the_end_off),
+        cmocka_unit_test(a_paused_connection_gets_its_answer),
+        cmocka_unit_test(a_protocol_may_delay_the_close),
         cmocka_unit_test(what_was_sent_before_the_stop_is_answered),
-        cmocka_unit_test(nobody_is_accepted_any_more),
-        cmocka_unit_test(the_wait_has_an_end),
-        cmocka_unit_test(a_second_signal_ends_it_at_once),
+        cmocka_unit_test(no_connection_is_accepted_during_a_drain),
+        cmocka_unit_test(a_drain_ends_at_its_deadline),
+        cmocka_unit_test(a_second_signal_ends_a_drain_at_once),
         cmocka_unit_test(the_control_loop_answers_until_the_workers_are_done),
         cmocka_unit_test(stopping_twice_is_stopping_once),
         cmocka_unit_test(a_stop_before_the_start_is_kept),

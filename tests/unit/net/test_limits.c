@@ -19,7 +19,7 @@ static void start_with(struct running *r, struct rn_server_options options, int6
     start_server(r);
 }
 
-static void who_is_silent_is_closed(void **state)
+static void a_silent_connection_is_closed(void **state)
 {
     struct running r;
 
@@ -38,7 +38,7 @@ static void who_is_silent_is_closed(void **state)
     stop_server(&r);
 }
 
-static void who_talks_now_and_then_is_not(void **state)
+static void a_connection_that_sends_now_and_then_stays_open(void **state)
 {
     struct running r;
 
@@ -56,7 +56,7 @@ static void who_talks_now_and_then_is_not(void **state)
 }
 
 /* Bytes that trickle do not help: what counts is the first. */
-static void who_takes_too_long_for_a_message_is_cut(void **state)
+static void a_slow_message_is_cut(void **state)
 {
     struct running r;
     int i = 0;
@@ -77,7 +77,7 @@ static void who_takes_too_long_for_a_message_is_cut(void **state)
 }
 
 /* The time a connection was held is not the peer's. */
-static void holding_stops_the_clock(void **state)
+static void a_paused_connection_does_not_time_out(void **state)
 {
     struct running r;
 
@@ -112,7 +112,7 @@ static void a_message_without_end_is_cut(void **state)
 }
 
 /* The peer goes on sending, and gets the last words all the same. */
-static void last_words_arrive_although_the_peer_still_sends(void **state)
+static void the_last_reply_arrives_although_the_peer_still_sends(void **state)
 {
     struct running r;
     char text[65536];
@@ -131,7 +131,7 @@ static void last_words_arrive_although_the_peer_still_sends(void **state)
     stop_server(&r);
 }
 
-/* Sends until nobody takes anything for a while; returns how much. */
+/* Sends until the server reads nothing for a while; returns how much. */
 static size_t stuff(int fd, const char *line)
 {
     size_t len = strlen(line), total = 0, part = 0;
@@ -151,7 +151,7 @@ static size_t stuff(int fd, const char *line)
     return total;
 }
 
-static void who_does_not_read_is_not_read(void **state)
+static void input_of_a_peer_that_does_not_read_waits(void **state)
 {
     struct running r;
     static char line[1000];
@@ -178,7 +178,7 @@ static void who_does_not_read_is_not_read(void **state)
     stop_server(&r);
 }
 
-static void who_reads_nothing_for_too_long_is_cut(void **state)
+static void a_peer_that_reads_nothing_for_too_long_is_cut(void **state)
 {
     struct running r;
 
@@ -326,7 +326,7 @@ static void a_connection_that_has_just_come_stays(void **state)
             skip();
 }
 
-static void who_never_says_anything_makes_room(void **state)
+static void a_connection_that_never_sends_makes_room(void **state)
 {
     struct running r;
 
@@ -372,7 +372,7 @@ static void a_large_unfinished_message_goes_when_there_are_too_many(void **state
     stop_server(&r);
 }
 
-static void one_address_cannot_have_them_all(void **state)
+static void one_address_cannot_take_all_connections(void **state)
 {
     struct running r;
 
@@ -436,7 +436,7 @@ static void without_file_descriptors_accepting_waits(void **state)
     usleep(400000);
     assert_true(cpu_ns() - cpu < 200 * MS); /* it does not spin */
     assert_int_equal(counts_of(&r, "tcp").open, PLACES);
-    while (served < CLIENTS) /* those who leave make room for others */
+    while (served < CLIENTS) /* clients that leave make room for others */
         for (int i = 0; i < CLIENTS; i++) {
             struct pollfd poll_fd = {.fd = fds[i], .events = POLLIN};
             if (fds[i] < 0 || (i >= PLACES && poll(&poll_fd, 1, 1) != 1))
@@ -521,22 +521,22 @@ static void idle_connections_use_no_processor(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(who_is_silent_is_closed),
-        cmocka_unit_test(who_talks_now_and_then_is_not),
-        cmocka_unit_test(who_takes_too_long_for_a_message_is_cut),
-        cmocka_unit_test(holding_stops_the_clock),
+        cmocka_unit_test(a_silent_connection_is_closed),
+        cmocka_unit_test(a_connection_that_sends_now_and_then_stays_open),
+        cmocka_unit_test(a_slow_message_is_cut),
+        cmocka_unit_test(a_paused_connection_does_not_time_out),
         cmocka_unit_test(a_message_without_end_is_cut),
-        cmocka_unit_test(last_words_arrive_although_the_peer_still_sends),
-        cmocka_unit_test(who_does_not_read_is_not_read),
-        cmocka_unit_test(who_reads_nothing_for_too_long_is_cut),
+        cmocka_unit_test(the_last_reply_arrives_although_the_peer_still_sends),
+        cmocka_unit_test(input_of_a_peer_that_does_not_read_waits),
+        cmocka_unit_test(a_peer_that_reads_nothing_for_too_long_is_cut),
         cmocka_unit_test(output_has_a_hard_limit),
         cmocka_unit_test(a_large_answer_reaches_a_peer_that_reads),
         cmocka_unit_test(connections_beyond_the_cap_are_refused),
         cmocka_unit_test(the_quietest_connection_makes_room),
         cmocka_unit_test(a_connection_that_has_just_come_stays),
-        cmocka_unit_test(who_never_says_anything_makes_room),
+        cmocka_unit_test(a_connection_that_never_sends_makes_room),
         cmocka_unit_test(a_large_unfinished_message_goes_when_there_are_too_many),
-        cmocka_unit_test(one_address_cannot_have_them_all),
+        cmocka_unit_test(one_address_cannot_take_all_connections),
         cmocka_unit_test(without_file_descriptors_accepting_waits),
         cmocka_unit_test(an_idle_connection_costs_little_memory),
         cmocka_unit_test(idle_connections_use_no_processor),

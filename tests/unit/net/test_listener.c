@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Getting an address: nobody else may have it, and dead ones do not count. */
+/* Listening: no other process may have the address; sockets of dead daemons are replaced. */
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -60,8 +60,8 @@ static void the_next_server_gets_the_same_port(void **state)
     }
 }
 
-/* Somebody else's socket with SO_REUSEPORT would share our connections. */
-static void one_that_would_share_is_noticed(void **state)
+/* A socket of another process with SO_REUSEPORT would share our connections. */
+static void a_process_that_would_share_the_port_is_noticed(void **state)
 {
     struct rn_address to;
     char address[RN_ADDRESS_TEXT], message[300];
@@ -101,7 +101,7 @@ static struct place place_of(const char *name)
     return place;
 }
 
-/* A socket that somebody left behind, alive or dead. */
+/* A socket of another process, alive or dead. */
 static int leave_socket(const struct place *place)
 {
     struct rn_address to;
@@ -171,7 +171,7 @@ static void a_missing_directory_is_named(void **state)
 }
 
 /* A socket that another server has put in our place is not removed. */
-static void only_the_own_socket_is_removed(void **state)
+static void only_our_own_socket_is_removed(void **state)
 {
     struct place place = place_of("swapped");
     struct running r;
@@ -247,7 +247,7 @@ static int listen_anywhere(char address[RN_ADDRESS_TEXT])
     return fd;
 }
 
-static void sockets_of_the_service_manager_take_the_address_place(void **state)
+static void sockets_of_the_service_manager_replace_the_address(void **state)
 {
     char first[RN_ADDRESS_TEXT], second[RN_ADDRESS_TEXT];
     int passed[2] = {listen_anywhere(first), listen_anywhere(second)};
@@ -279,7 +279,7 @@ static void sockets_for_others_are_not_taken(void **state)
     close(passed[1]);
 }
 
-static void what_does_not_listen_is_refused(void **state)
+static void a_descriptor_that_does_not_listen_is_refused(void **state)
 {
     int passed[2] = {socket(AF_INET, SOCK_STREAM, 0), socket(AF_INET, SOCK_DGRAM, 0)};
 
@@ -295,16 +295,16 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_second_server_is_refused),
         cmocka_unit_test(the_next_server_gets_the_same_port),
-        cmocka_unit_test(one_that_would_share_is_noticed),
+        cmocka_unit_test(a_process_that_would_share_the_port_is_noticed),
         cmocka_unit_test(a_foreign_address_is_refused_with_the_reason),
         cmocka_unit_test(the_socket_of_a_dead_daemon_is_replaced),
         cmocka_unit_test(the_socket_of_a_living_daemon_is_left_alone),
         cmocka_unit_test(a_file_that_is_no_socket_is_left_alone),
         cmocka_unit_test(a_missing_directory_is_named),
-        cmocka_unit_test(only_the_own_socket_is_removed),
-        cmocka_unit_test(sockets_of_the_service_manager_take_the_address_place),
+        cmocka_unit_test(only_our_own_socket_is_removed),
+        cmocka_unit_test(sockets_of_the_service_manager_replace_the_address),
         cmocka_unit_test(sockets_for_others_are_not_taken),
-        cmocka_unit_test(what_does_not_listen_is_refused),
+        cmocka_unit_test(a_descriptor_that_does_not_listen_is_refused),
     };
 
     if (argc == 2 && strcmp(argv[1], "activated") == 0)

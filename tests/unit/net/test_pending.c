@@ -101,8 +101,8 @@ static void a_line_is_answered_from_where_it_was(void **state)
     assert_int_equal(r.seen.received, 4);
 }
 
-/* More comes while the line waits, and somebody who does not know says go on. */
-static void what_waits_stays_where_it_is_whoever_says_go_on(void **state)
+/* More input arrives while the line is pending, and the connection is resumed too early. */
+static void pending_input_stays_in_place_despite_a_resume(void **state)
 {
     struct running r;
 
@@ -120,7 +120,7 @@ static void what_waits_stays_where_it_is_whoever_says_go_on(void **state)
     stop_server(&r);
 }
 
-static void many_take_turns(void **state)
+static void many_connections_take_turns(void **state)
 {
     struct running r;
     int fds[50];
@@ -137,7 +137,7 @@ static void many_take_turns(void **state)
 }
 
 /* The state that the timer needs must not go with the peer. */
-static void who_leaves_meanwhile_is_forgotten_afterwards(void **state)
+static void a_client_that_leaves_meanwhile_is_closed_afterwards(void **state)
 {
     struct running r;
 
@@ -155,7 +155,7 @@ static void who_leaves_meanwhile_is_forgotten_afterwards(void **state)
     assert_int_equal(r.seen.closed_held, 0);
 }
 
-static void a_stop_waits_for_what_has_begun(void **state)
+static void a_stop_waits_for_pending_input(void **state)
 {
     struct running r;
 
@@ -171,7 +171,7 @@ static void a_stop_waits_for_what_has_begun(void **state)
 }
 
 /* Two requests to stop: the second does not wait for peers, but for what it must. */
-static void a_cut_waits_for_what_has_begun_too(void **state)
+static void a_cut_waits_for_pending_input(void **state)
 {
     struct running r;
 
@@ -189,11 +189,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_line_is_answered_from_where_it_was),
-        cmocka_unit_test(what_waits_stays_where_it_is_whoever_says_go_on),
-        cmocka_unit_test(many_take_turns),
-        cmocka_unit_test(who_leaves_meanwhile_is_forgotten_afterwards),
-        cmocka_unit_test(a_stop_waits_for_what_has_begun),
-        cmocka_unit_test(a_cut_waits_for_what_has_begun_too),
+        cmocka_unit_test(pending_input_stays_in_place_despite_a_resume),
+        cmocka_unit_test(many_connections_take_turns),
+        cmocka_unit_test(a_client_that_leaves_meanwhile_is_closed_afterwards),
+        cmocka_unit_test(a_stop_waits_for_pending_input),
+        cmocka_unit_test(a_cut_waits_for_pending_input),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

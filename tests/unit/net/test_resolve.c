@@ -64,7 +64,7 @@ static void a_name_has_its_addresses_with_the_port(void **state)
     stop_server(&a.r);
 }
 
-static void a_name_without_addresses_is_told_why(void **state)
+static void a_name_without_addresses_has_a_reason(void **state)
 {
     struct asker a = {.name = "no.such.host.invalid:1"};
 
@@ -76,7 +76,7 @@ static void a_name_without_addresses_is_told_why(void **state)
     stop_server(&a.r);
 }
 
-static void who_has_cancelled_hears_nothing(void **state)
+static void a_cancelled_lookup_calls_nothing(void **state)
 {
     struct asker a = {.name = "localhost:1", .cancels = true};
 
@@ -90,8 +90,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_name_has_its_addresses_with_the_port),
-        cmocka_unit_test(a_name_without_addresses_is_told_why),
-        cmocka_unit_test(who_has_cancelled_hears_nothing),
+        cmocka_unit_test(a_name_without_addresses_has_a_reason),
+        cmocka_unit_test(a_cancelled_lookup_calls_nothing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

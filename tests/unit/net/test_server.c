@@ -157,7 +157,7 @@ static void every_worker_accepts(void **state)
     stop_server(&r);
 }
 
-static void the_control_loop_has_listeners_of_its_own(void **state)
+static void the_control_loop_has_its_own_listeners(void **state)
 {
     struct running r;
     struct ration_error error;
@@ -179,7 +179,7 @@ static void the_control_loop_has_listeners_of_its_own(void **state)
     stop_server(&r);
 }
 
-static void a_held_connection_is_answered_later_and_goes_on(void **state)
+static void a_paused_connection_is_answered_later_and_goes_on(void **state)
 {
     struct running r;
 
@@ -195,7 +195,7 @@ static void a_held_connection_is_answered_later_and_goes_on(void **state)
     stop_server(&r);
 }
 
-static void what_comes_while_held_is_read_later(void **state)
+static void input_while_paused_is_read_later(void **state)
 {
     struct running r;
     char answer[8192];
@@ -218,7 +218,7 @@ static void what_comes_while_held_is_read_later(void **state)
     stop_server(&r);
 }
 
-static void who_leaves_while_held_is_noticed(void **state)
+static void a_client_that_leaves_while_paused_is_noticed(void **state)
 {
     struct running r;
 
@@ -272,7 +272,7 @@ static void half_a_message_and_an_end_is_just_an_end(void **state)
     stop_server(&r);
 }
 
-static void closing_comes_after_the_last_words(void **state)
+static void closing_comes_after_the_last_reply(void **state)
 {
     struct running r;
 
@@ -332,7 +332,7 @@ static void a_server_that_never_ran_can_be_freed(void **state)
     rn_server_free(NULL);
 }
 
-static void a_server_that_holds_accepts_when_it_is_told_to(void **state)
+static void a_server_can_accept_later(void **state)
 {
     struct running r;
 
@@ -350,7 +350,7 @@ static void a_server_that_holds_accepts_when_it_is_told_to(void **state)
     stop_server(&r);
 }
 
-static void one_that_never_was_can_be_stopped(void **state)
+static void a_server_that_has_not_accepted_can_be_stopped(void **state)
 {
     struct running r;
 
@@ -363,8 +363,8 @@ static void one_that_never_was_can_be_stopped(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_server_that_holds_accepts_when_it_is_told_to),
-        cmocka_unit_test(one_that_never_was_can_be_stopped),
+        cmocka_unit_test(a_server_can_accept_later),
+        cmocka_unit_test(a_server_that_has_not_accepted_can_be_stopped),
         cmocka_unit_test(lines_are_echoed_over_tcp),
         cmocka_unit_test(lines_are_echoed_over_a_unix_socket),
         cmocka_unit_test(everywhere_is_ipv4_and_ipv6),
@@ -372,13 +372,13 @@ int main(void)
         cmocka_unit_test(pipelines_are_answered_in_order),
         cmocka_unit_test(answers_to_one_read_are_one_write),
         cmocka_unit_test(every_worker_accepts),
-        cmocka_unit_test(the_control_loop_has_listeners_of_its_own),
-        cmocka_unit_test(a_held_connection_is_answered_later_and_goes_on),
-        cmocka_unit_test(what_comes_while_held_is_read_later),
-        cmocka_unit_test(who_leaves_while_held_is_noticed),
+        cmocka_unit_test(the_control_loop_has_its_own_listeners),
+        cmocka_unit_test(a_paused_connection_is_answered_later_and_goes_on),
+        cmocka_unit_test(input_while_paused_is_read_later),
+        cmocka_unit_test(a_client_that_leaves_while_paused_is_noticed),
         cmocka_unit_test(a_client_that_half_closes_gets_its_answers),
         cmocka_unit_test(half_a_message_and_an_end_is_just_an_end),
-        cmocka_unit_test(closing_comes_after_the_last_words),
+        cmocka_unit_test(closing_comes_after_the_last_reply),
         cmocka_unit_test(signals_arrive_in_the_control_thread),
         cmocka_unit_test(the_control_thread_ticks),
         cmocka_unit_test(a_server_that_never_ran_can_be_freed),

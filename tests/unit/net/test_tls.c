@@ -155,9 +155,9 @@ static void a_slow_reader_gets_a_huge_answer(void **state)
     stop_tls(&t);
 }
 
-/* Answers are much longer than questions, and nobody reads: the server stops
+/* Answers are much longer than questions, and the client reads nothing: the server stops
  * reading, too, and nothing is lost when the client does read. */
-static void who_does_not_read_is_not_read(void **state)
+static void input_of_a_peer_that_does_not_read_waits(void **state)
 {
     struct tls_running t;
     struct client c;
@@ -180,7 +180,7 @@ static void who_does_not_read_is_not_read(void **state)
     stop_tls(&t);
 }
 
-static void a_held_connection_is_answered_later_and_goes_on(void **state)
+static void a_paused_connection_is_answered_later_and_goes_on(void **state)
 {
     struct tls_running t;
     struct client c;
@@ -229,7 +229,7 @@ static void a_client_that_half_closes_gets_its_answers(void **state)
     stop_tls(&t);
 }
 
-static void the_end_is_announced(void **state)
+static void close_notify_is_sent(void **state)
 {
     struct tls_running t;
     struct client quits, waits;
@@ -326,10 +326,10 @@ int main(void)
         cmocka_unit_test(records_may_come_byte_by_byte),
         cmocka_unit_test(pipelines_are_answered_in_order),
         cmocka_unit_test(a_slow_reader_gets_a_huge_answer),
-        cmocka_unit_test(who_does_not_read_is_not_read),
-        cmocka_unit_test(a_held_connection_is_answered_later_and_goes_on),
+        cmocka_unit_test(input_of_a_peer_that_does_not_read_waits),
+        cmocka_unit_test(a_paused_connection_is_answered_later_and_goes_on),
         cmocka_unit_test(a_client_that_half_closes_gets_its_answers),
-        cmocka_unit_test(the_end_is_announced),
+        cmocka_unit_test(close_notify_is_sent),
         cmocka_unit_test(a_stop_waits_for_a_handshake),
         cmocka_unit_test(the_listener_chooses_the_protocol),
     };

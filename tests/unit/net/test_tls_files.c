@@ -31,7 +31,7 @@ static void assert_refused(const struct folder *folder, const struct rn_tls_file
     assert_string_equal(text, expected);
 }
 
-static void what_is_wrong_with_files_is_said(void **state)
+static void errors_in_files_are_explained(void **state)
 {
     struct folder folder;
     struct identity one = make_identity(NULL, "one", NULL, 30);
@@ -63,7 +63,7 @@ static void what_is_wrong_with_files_is_said(void **state)
     remove_folder(&folder);
 }
 
-static void the_end_of_a_certificate_is_known(void **state)
+static void the_expiry_of_a_certificate_is_known(void **state)
 {
     struct folder folder;
     struct identity good = make_identity(NULL, "good", NULL, 30);
@@ -92,7 +92,7 @@ static void the_end_of_a_certificate_is_known(void **state)
 
 /* --- certificates of clients ---------------------------------------------------- */
 
-/* "accepted: NAMES", or the reason that the client is told. */
+/* "accepted: NAMES", or the reason that the client gets. */
 static void knock(const struct tls_running *t, const struct identity *identity, int version,
                   char *answer, size_t size)
 {
@@ -153,7 +153,7 @@ static void clients_are_known_by_their_certificate(void **state)
     stop_tls(&t);
 }
 
-static void strangers_are_refused(void **state)
+static void clients_of_other_authorities_are_refused(void **state)
 {
     struct tls_running t;
 
@@ -330,7 +330,7 @@ static void *call_again_and_again(void *arg)
     return NULL;
 }
 
-static void nobody_is_turned_away_while_certificates_change(void **state)
+static void no_client_is_refused_while_certificates_change(void **state)
 {
     struct tls_running t;
     struct caller callers[2];
@@ -357,14 +357,14 @@ static void nobody_is_turned_away_while_certificates_change(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_wrong_with_files_is_said),
-        cmocka_unit_test(the_end_of_a_certificate_is_known),
+        cmocka_unit_test(errors_in_files_are_explained),
+        cmocka_unit_test(the_expiry_of_a_certificate_is_known),
         cmocka_unit_test(clients_are_known_by_their_certificate),
-        cmocka_unit_test(strangers_are_refused),
+        cmocka_unit_test(clients_of_other_authorities_are_refused),
         cmocka_unit_test(sessions_are_resumed_unless_clients_are_verified),
         cmocka_unit_test(a_new_certificate_is_for_new_connections),
         cmocka_unit_test(changed_files_are_noticed),
-        cmocka_unit_test(nobody_is_turned_away_while_certificates_change),
+        cmocka_unit_test(no_client_is_refused_while_certificates_change),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

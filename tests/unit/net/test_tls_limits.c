@@ -151,7 +151,7 @@ static void renegotiation_is_refused(void **state)
     stop_tls(&t);
 }
 
-/* Each asks for an answer; nobody reads them. */
+/* Each asks for an answer, which is never read. */
 static void a_flood_of_key_updates_is_survived(void **state)
 {
     struct tls_running t;

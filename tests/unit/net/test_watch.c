@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Changes of files, however they come about, and what is told to the manager. */
+/* Changes of files, however they come about, and messages to the service manager. */
 #include <fcntl.h>
 #include <sys/stat.h>
 
@@ -157,7 +157,7 @@ static void write_a_burst_at_first(void *arg)
 }
 
 /* Neighbours and scratch files of editors are not; and a burst is one change. */
-static void only_what_was_asked_for_is_told(void **state)
+static void only_watched_files_are_reported(void **state)
 {
     struct scene s;
     const char *path;
@@ -222,7 +222,7 @@ static int open_manager(const char *path)
     return fd;
 }
 
-static void the_service_manager_is_told(void **state)
+static void the_service_manager_is_notified(void **state)
 {
     char path[64], got[200] = "";
 
@@ -254,9 +254,9 @@ int main(void)
         cmocka_unit_test(a_swap_of_links_is_noticed),
         cmocka_unit_test(a_swap_of_a_link_on_the_way_is_noticed),
         cmocka_unit_test(files_of_a_directory_are_noticed),
-        cmocka_unit_test(only_what_was_asked_for_is_told),
+        cmocka_unit_test(only_watched_files_are_reported),
         cmocka_unit_test(a_watch_can_be_replaced_from_within),
-        cmocka_unit_test(the_service_manager_is_told),
+        cmocka_unit_test(the_service_manager_is_notified),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

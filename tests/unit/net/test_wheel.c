@@ -123,7 +123,7 @@ static int64_t next_step(int64_t now)
     case 2:
         return now + random_below(100000 * MS);
     case 3:
-    case 4: /* as a loop does: exactly when it is told to */
+    case 4: /* as a loop does: exactly when the next timer is due */
         next = rn_wheel_next_ns(&wheel);
         return next > now && next < now + DAY ? next : now;
     default:
@@ -182,7 +182,7 @@ static void fires_up_to_two_ticks_later_and_never_before(void **state)
     }
 }
 
-static void cancelled_ones_leave_nothing_to_wake_up_for(void **state)
+static void cancelled_timers_wake_nothing(void **state)
 {
     struct rn_timer near = {.fire = count_fire}, far = {.fire = count_fire};
 
@@ -218,7 +218,7 @@ static void set_in_the_past(struct rn_timer *timer)
     rn_timer_set(&wheel, timer, 0);
 }
 
-static void one_that_sets_itself_fires_once_a_turn(void **state)
+static void a_timer_that_sets_itself_fires_once_a_round(void **state)
 {
     struct rn_timer timer = {.fire = set_in_the_past};
 
@@ -237,9 +237,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(timers_fire_as_in_the_model),
         cmocka_unit_test(fires_up_to_two_ticks_later_and_never_before),
-        cmocka_unit_test(cancelled_ones_leave_nothing_to_wake_up_for),
+        cmocka_unit_test(cancelled_timers_wake_nothing),
         cmocka_unit_test(a_far_timer_wakes_a_loop_only_a_few_times),
-        cmocka_unit_test(one_that_sets_itself_fires_once_a_turn),
+        cmocka_unit_test(a_timer_that_sets_itself_fires_once_a_round),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -83,7 +83,7 @@ static inline void remove_folder(const struct folder *folder)
     assert_int_equal(rmdir(folder->path), 0);
 }
 
-/* Both by rename, so that nobody reads half a file. */
+/* Both by rename, so that no process reads half a file. */
 static inline void write_cert(const char *path, X509 *cert)
 {
     char aside[96];
@@ -116,7 +116,7 @@ static inline void write_identity(const struct folder *folder, const struct iden
 
 /* --- servers ---------------------------------------------------------------- */
 
-/* A running server with a TLS listener "tcp", its files, and who signed. */
+/* A running server with a TLS listener "tcp", its files and its authority. */
 struct tls_running {
     struct running r;
     struct folder folder;
@@ -184,7 +184,7 @@ static inline void client_init(struct client *c, const struct tls_running *t,
     SSL_set_connect_state(c->ssl);
 }
 
-/* Sends all records that wait; whether anybody takes them is seen later. */
+/* Sends all records that wait; the caller checks later whether they arrived. */
 static inline void client_send(struct client *c)
 {
     char *data;

@@ -3,7 +3,7 @@
  * One time line for all processes that share a table.
  *
  * It starts at the wall time of the table's creation and then follows the
- * boot-time clock, which nobody can set and which counts suspends. The anchor,
+ * boot-time clock, which cannot be set and which counts suspends. The anchor,
  * the distance between the two, lies in shared memory, so that every process gets
  * the same time. After a reboot the first process that opens the table moves the
  * anchor, never below the last time seen.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Running, waiting and waking. fiber_context.c switches stacks; sanitizers must be told of
- * each switch.
+ * Running, waiting and waking. fiber_context.c switches stacks, and reports each switch
+ * to sanitizers.
  */
 #include "base/fiber.h"
 

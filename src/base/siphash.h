@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * SipHash-1-3: a keyed hash. Without the key nobody can choose inputs that collide.
+ * SipHash-1-3: a keyed hash. Without the key, inputs that collide cannot be found.
  */
 #ifndef RN_BASE_SIPHASH_H
 #define RN_BASE_SIPHASH_H

@@ -25,7 +25,7 @@
 #include "base/clock.h"
 
 #define PICKED_MAX 256
-#define SHARE 16 /* one in so many of a loop's connections is closed at a time */
+#define SHARE 16 /* one in 16 of a loop's connections is closed at a time */
 #define PATIENCE_NS (RN_SECOND_NS / 10)
 #define FIRST_BYTE_NS (RN_SECOND_NS / 100)
 #define IN_VAIN_NS (RN_SECOND_NS / 100)

@@ -16,7 +16,7 @@ int rn_systemd_take_sockets(struct rn_listener *listener, unsigned loops, bool *
 
 /* Sends "READY=1", "STOPPING=1", "RELOADING=1", "STATUS=…" or several of them, one per
  * line, to $NOTIFY_SOCKET: sd_notify(3). Adds the MONOTONIC_USEC that RELOADING=1 needs.
- * False: there is no such socket, or nobody reads it. */
+ * False: there is no such socket, or no process reads it. */
 bool rn_systemd_notify(const char *state);
 
 #endif

@@ -175,8 +175,8 @@ int rn_tls_new_client(const struct rn_tls_trust *trust, struct rn_tls **out,
     struct rn_tls *tls = make_tls(TLS_client_method(), TLS1_2_VERSION);
     if (!tls)
         return rn_error_set(error, RATION_ENOMEM, 0, "cannot set up TLS: out of memory");
-    tls->any_name = trust->any_name || trust->anybody;
-    if (!trust->anybody) {
+    tls->any_name = trust->any_name || trust->unverified;
+    if (!trust->unverified) {
         SSL_CTX_set_verify(tls->context, SSL_VERIFY_PEER, NULL);
         failed = ca ? check_readable(ca, error) : 0;
         if (!ca && SSL_CTX_set_default_verify_paths(tls->context) != 1)

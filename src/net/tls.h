@@ -30,7 +30,7 @@ struct rn_tls_trust {
     const char *ca;         /* authorities of servers; NULL: those of this system */
     const char *cert, *key; /* sent to servers that ask; NULL: none */
     bool any_name;          /* verify the server's certificate but not its name */
-    bool anybody;           /* verify nothing */
+    bool unverified;        /* verify nothing */
 };
 
 /* As rn_tls_new, for outgoing connections: net/dialler.h. */

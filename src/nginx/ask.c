@@ -53,12 +53,12 @@ enum reply_kind { NO_REPLY, ERROR, DECISION, GARBAGE };
 
 /* Logs the first error of a connection. */
 static enum reply_kind read_reply(struct rn_ngx_link *link, struct rn_slice reply,
-                                  struct rn_parsed_decision *told)
+                                  struct rn_parsed_decision *parsed)
 {
     if (!reply.data)
         return NO_REPLY;
     if (reply.data[0] != '-')
-        return rn_parsed_decision_read(reply, told) ? DECISION : GARBAGE;
+        return rn_parsed_decision_read(reply, parsed) ? DECISION : GARBAGE;
     if (!link->logged_error) {
         ngx_log_error(NGX_LOG_WARN, link->log, 0,
                       "ration: rationd at \"%V\" could not decide: %*s; then rules decide by "
@@ -72,12 +72,12 @@ static enum reply_kind read_reply(struct rn_ngx_link *link, struct rn_slice repl
 static bool on_reply(struct rn_ngx_link *link, void *arg, struct rn_slice reply)
 {
     struct rn_ngx_context *context = arg;
-    struct rn_parsed_decision told = {.outcome = &link->worker->outcome};
-    enum reply_kind kind = read_reply(link, reply, &told);
+    struct rn_parsed_decision parsed = {.outcome = &link->worker->outcome};
+    enum reply_kind kind = read_reply(link, reply, &parsed);
 
-    if (kind == DECISION && rn_ngx_lease_hold(context, link, &told) == NGX_OK &&
-        rn_ngx_ticket_keep(context, link, told.charge, &context->charge) == NGX_OK &&
-        rn_ngx_ticket_keep(context, link, told.turn, &context->turn) == NGX_OK) {
+    if (kind == DECISION && rn_ngx_lease_hold(context, link, &parsed) == NGX_OK &&
+        rn_ngx_ticket_keep(context, link, parsed.charge, &context->charge) == NGX_OK &&
+        rn_ngx_ticket_keep(context, link, parsed.turn, &context->turn) == NGX_OK) {
         rn_ngx_link_kept(link);
         finish(context, RN_NGX_ANSWERED);
     } else {
@@ -90,13 +90,13 @@ static bool on_reply(struct rn_ngx_link *link, void *arg, struct rn_slice reply)
  * are given back. If the client has gone, its turn in a queue is, too. */
 static bool discard(struct rn_ngx_link *link, struct rn_slice reply, bool client_gone)
 {
-    struct rn_parsed_decision told = {.outcome = &link->worker->outcome};
-    enum reply_kind kind = read_reply(link, reply, &told);
+    struct rn_parsed_decision parsed = {.outcome = &link->worker->outcome};
+    enum reply_kind kind = read_reply(link, reply, &parsed);
 
-    if (kind == DECISION && told.lease.data)
-        rn_ngx_lease_release(link, told.lease);
-    if (kind == DECISION && told.turn.data && client_gone)
-        rn_ngx_delay_leave(link, told.turn);
+    if (kind == DECISION && parsed.lease.data)
+        rn_ngx_lease_release(link, parsed.lease);
+    if (kind == DECISION && parsed.turn.data && client_gone)
+        rn_ngx_delay_leave(link, parsed.turn);
     return kind != GARBAGE;
 }
 

@@ -129,7 +129,7 @@ static int decide(struct rn_ngx_context *context)
 /* Every verdict but "allowed, no headers". */
 static RN_ASIDE ngx_int_t carry_out(struct rn_ngx_context *context, struct ration_outcome *outcome)
 {
-    /* Refusals have no time of their own, nor have decisions of rationd. */
+    /* Refusals and decisions of rationd carry no time. */
     int64_t now_ns = outcome->at_ns != 0 ? outcome->at_ns : ration_now(context->worker->limiter);
 
     if (rn_ngx_headers_note(context, outcome, now_ns) != NGX_OK)

@@ -92,7 +92,7 @@ struct rn_ngx_server {
 
 /* Configuration of http {}. */
 struct rn_ngx_main {
-    ngx_array_t rule_files;     /* of char *; only to tell whether there are any */
+    ngx_array_t rule_files;     /* of char * */
     ngx_array_t servers;        /* of struct rn_ngx_server * */
     struct rn_ruleset *ruleset; /* until a worker has taken it over */
     ngx_str_t state;            /* terminated; empty: by the prefix of the configuration */
@@ -141,7 +141,7 @@ ngx_int_t rn_ngx_password_read(ngx_conf_t *cf, ngx_str_t file, ngx_str_t *comman
 struct rn_ngx_loss {
     const char *why;
     ngx_err_t error;
-    bool lasting; /* somebody must change something: waiting is not enough */
+    bool lasting; /* waiting does not help: the configuration must change */
 };
 /* A connection has come up, or was lost and is no longer counted in `up`. */
 void rn_ngx_server_found(struct rn_ngx_server *server, ngx_log_t *log);
@@ -253,7 +253,7 @@ void rn_ngx_ask_end(struct rn_ngx_context *context);
 /* Keeps the places in the reply, if any, until the request ends. NGX_ERROR: out of memory;
  * the places are released. */
 ngx_int_t rn_ngx_lease_hold(struct rn_ngx_context *context, struct rn_ngx_link *link,
-                            const struct rn_parsed_decision *told);
+                            const struct rn_parsed_decision *parsed);
 void rn_ngx_lease_release(struct rn_ngx_link *link, struct rn_slice lease);
 /* At the end of a request with a lease. */
 void rn_ngx_lease_end(struct rn_ngx_context *context);

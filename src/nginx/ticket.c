@@ -85,19 +85,19 @@ static void renew(ngx_event_t *event)
 }
 
 ngx_int_t rn_ngx_lease_hold(struct rn_ngx_context *context, struct rn_ngx_link *link,
-                            const struct rn_parsed_decision *told)
+                            const struct rn_parsed_decision *parsed)
 {
     ngx_pool_t *pool = context->request->pool;
-    ngx_msec_t third = (ngx_msec_t)(told->lease_ns / 3000000);
+    ngx_msec_t third = (ngx_msec_t)(parsed->lease_ns / 3000000);
     struct rn_ngx_lease *lease;
 
-    if (!told->lease.data)
+    if (!parsed->lease.data)
         return NGX_OK;
     lease = ngx_pcalloc(pool, sizeof *lease);
     if (lease)
-        lease->ticket = rn_ngx_copy(pool, told->lease.data, told->lease.len);
+        lease->ticket = rn_ngx_copy(pool, parsed->lease.data, parsed->lease.len);
     if (!lease || !lease->ticket.data) {
-        rn_ngx_lease_release(link, told->lease);
+        rn_ngx_lease_release(link, parsed->lease);
         return NGX_ERROR;
     }
     lease->link = link;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * TLS on connections to rationd, by nginx's own functions and the OpenSSL that nginx has.
- * The server is always verified: else anybody could decide and read along.
+ * The server is always verified: otherwise another host could decide in its place and read
+ * the requests.
  */
 #ifndef RN_NGINX_TLS_H
 #define RN_NGINX_TLS_H

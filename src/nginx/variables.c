@@ -6,16 +6,16 @@
  *   $ration_rule        that decided
  *   $ration_remaining   units left of its limit
  *   $ration_delay       seconds, such as 0.250
- *   $ration_source      who decided: rationd or zone
+ *   $ration_source      where it was decided: rationd or zone
  *   $ration_rate_status, $ration_concurrency_status
  *                       what limits of that kind said, in the words of nginx's own modules
  *
- * Empty where there is nothing to tell, as before the decision.
+ * Empty if there is no such value, for instance before the decision.
  */
 #include "nginx/module.h"
 #include "wire/format.h"
 
-/* Of the length of `text`, in the pool. */
+/* Copies the text into the pool. */
 static ngx_int_t give(ngx_http_request_t *r, ngx_http_variable_value_t *v, struct rn_slice text)
 {
     ngx_str_t copy = rn_ngx_copy(r->pool, text.data, text.len);

@@ -118,7 +118,7 @@ static struct ration *open_limiter(const struct rn_ngx_main *main, ngx_log_t *lo
                         &limiter, NULL) != 0)
         return NULL;
     ngx_log_error(NGX_LOG_EMERG, log, 0,
-                  "ration: this worker counts in memory of its own, and so admits as much as "
+                  "ration: this worker counts in private memory, and so admits as much as "
                   "all others together; repair the state file and reload");
     return limiter;
 }

@@ -127,9 +127,9 @@ static void on_bus_error(int number)
     static const char before[] = "rationd: SIGBUS: the state file \"",
                       after[] = "\" was cut short, or its disk failed, while in use; its counters "
                                 "are lost: stop all its users, move it away and start again\n";
-    static int told;
+    static int printed;
 
-    while (__atomic_exchange_n(&told, 1, __ATOMIC_RELAXED) != 0)
+    while (__atomic_exchange_n(&printed, 1, __ATOMIC_RELAXED) != 0)
         pause();
     (void)!write(STDERR_FILENO, before, sizeof before - 1);
     (void)!write(STDERR_FILENO, state_path, strlen(state_path));

@@ -64,8 +64,6 @@ static void reload_and_log(void *arg, const char *by)
     rn_systemd_notify("READY=1");
 }
 
-/* Rules are not replaced while somebody waits for Redis in this thread, who may read
- * them and could not go on: see front/await/fiber_pool.h. */
 void rn_rationd_reload_if_due(struct rn_rationd *d)
 {
     if (rn_await_control_is_busy(&d->front))

@@ -131,7 +131,7 @@ def test_a_worker_that_dies_of_a_truncated_file_says_why_and_the_next_one_serves
 
     def serves():
         with contextlib.suppress(OSError, http.client.HTTPException):
-            return g.ask()[0] == 200 and "counts in memory of its own" in g.log("error")
+            return g.ask()[0] == 200 and "counts in private memory" in g.log("error")
         return False
 
     wait_for(serves, "a worker without the file")

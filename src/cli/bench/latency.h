@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How long many things took, to three significant digits, in fixed memory.
+ * A histogram of latencies, to three significant digits, in fixed memory.
  *
- * Buckets are log-linear: each power of two is cut into 1024, so that a bucket
- * is never wider than 1/1024 of what is in it. Below 2048 ns each ns has its
- * own.
+ * Buckets are log-linear: each power of two is cut into 1024, so that a bucket is never
+ * wider than 1/1024 of its values. Below 2048 ns each ns has its own bucket.
  *
  *   index = 1024 * e + (ns >> e), where e makes ns >> e less than 2048
  */
@@ -14,12 +13,12 @@
 #include <stdint.h>
 
 #define RN_LATENCY_FINE 1024
-#define RN_LATENCY_SHIFTS 30 /* up to 2^41 ns, 36 minutes; what is longer counts as that */
+#define RN_LATENCY_SHIFTS 30 /* up to 2^41 ns, 36 minutes; longer times count as that */
 #define RN_LATENCY_BUCKETS (RN_LATENCY_FINE * (RN_LATENCY_SHIFTS + 2))
 
 struct rn_latency {
     uint64_t count;
-    int64_t min_ns, max_ns; /* exact; of nothing, 0 */
+    int64_t min_ns, max_ns; /* exact; 0 without values */
     uint64_t buckets[RN_LATENCY_BUCKETS];
 };
 
@@ -33,7 +32,7 @@ static inline uint32_t rn_latency_index(int64_t ns)
     return (uint32_t)(RN_LATENCY_FINE * shift + (value >> shift));
 }
 
-/* `times` of the same length. All zero bytes is an empty histogram. */
+/* Counts `times` values of `ns`. All zero bytes is an empty histogram. */
 static inline void rn_latency_add(struct rn_latency *h, int64_t ns, uint64_t times)
 {
     h->buckets[rn_latency_index(ns)] += times;
@@ -46,8 +45,8 @@ static inline void rn_latency_add(struct rn_latency *h, int64_t ns, uint64_t tim
 
 void rn_latency_merge(struct rn_latency *into, const struct rn_latency *from);
 
-/* The least length that `percent` of all do not exceed, rounded up to the end of
- * its bucket, and never more than the maximum. 0 of nothing. */
+/* The smallest time that `percent` of all do not exceed, rounded up to the end of its
+ * bucket, and never more than the maximum. 0 without values. */
 int64_t rn_latency_quantile(const struct rn_latency *h, double percent);
 
 #endif

@@ -243,7 +243,7 @@ static int read_trust(struct rn_routes *routes, struct ration_error *error)
                                  .cert = url->cert[0] ? url->cert : NULL,
                                  .key = url->key[0] ? url->key : NULL,
                                  .any_name = url->verify == RN_URL_VERIFY_CA,
-                                 .anybody = url->verify == RN_URL_VERIFY_NOT};
+                                 .unverified = url->verify == RN_URL_VERIFY_NOT};
 
     return url->tls ? rn_tls_new_client(&trust, &routes->tls, error) : 0;
 }

@@ -74,10 +74,13 @@ def test_every_semantic_fault_has_a_file():
     assert SEMANTIC <= {p.stem for p in (RULES / "bad").iterdir()}
 
 
-def test_the_algorithms_are_those_of_the_program():
-    report = (RULES / "bad" / "algorithm_unknown_far.txt").read_text()
-    allowed = report.split("allowed here: ")[1].split("\n")[0].split(", ")
+def test_schema_and_manual_have_the_algorithms_of_the_program():
+    rules = "limits: [{name: a, key: ip, limit: 5 per minute, algorithm: fair}]\n"
+    report = subprocess.run([RATION, "lint", "-"], input=rules, capture_output=True, text=True).stdout
+    allowed = report.split('unknown algorithm "fair"; allowed here: ')[1].split("\n")[0].split(", ")
     assert schema()["$defs"]["rule"]["properties"]["algorithm"]["enum"] == allowed
+    table = (RULES.parents[1] / "docs" / "rules.md").read_text().partition("\n### Algorithms\n")[2].partition("\n#")[0]
+    assert [name for name in allowed if f"| `{name}`" not in table] == []
 
 
 # --- texts of limits ----------------------------------------------------------------------------

@@ -76,15 +76,8 @@ static rn_i128 free_area(const struct rn_limit *limit, const struct counter *c)
            ((rn_i128)c->cur + c->owed) * period;
 }
 
-/* When `prev` has faded so far that `room` units are enough for it: the
- * smallest e with prev * (W - e) <= room * W. */
-static int64_t fades_at(int64_t period, uint64_t prev, uint64_t room)
-{
-    if (prev <= room)
-        return 0;
-    return period - (int64_t)((rn_u128)room * (uint64_t)period / prev);
-}
-
+/* Until `prev` has faded so far that the room is enough for it: the smallest e with
+ * prev * (W - e) <= room * W. */
 static int64_t wait_ns(const struct rn_limit *limit, const struct counter *c, int64_t now,
                        uint64_t cost)
 {
@@ -94,8 +87,11 @@ static int64_t wait_ns(const struct rn_limit *limit, const struct counter *c, in
         return RN_NEVER;
     while (saturating_sum(at.cur, at.owed) > limit->amount - cost) /* at most three times */
         turn(limit, &at);
-    return at.number * limit->period_ns +
-           fades_at(limit->period_ns, at.prev, limit->amount - cost - at.cur - at.owed) - now;
+    uint64_t room = limit->amount - cost - at.cur - at.owed, period = (uint64_t)limit->period_ns;
+
+    if (at.prev <= room)
+        return at.number * limit->period_ns - now;
+    return (at.number + 1) * limit->period_ns - (int64_t)((rn_u128)room * period / at.prev) - now;
 }
 
 static bool give_back(struct counter *c, const struct rn_ask *ask)

@@ -83,25 +83,18 @@ static bool fits(const struct rn_envelope *e, int64_t span_ns, uint64_t units)
                                     (rn_u128)(units - e->burst) * (uint64_t)e->period_ns;
 }
 
-/* Each window of the one consists of whole windows of the other. */
-static bool divides(const struct rn_limit *outer, const struct rn_limit *inner)
-{
-    bool fixed = inner->form == RN_FORM_WINDOW || inner->form == RN_FORM_WIDE;
-
-    return fixed && !outer->from_first && !inner->from_first && outer->calendar_id == 0 &&
-           inner->calendar_id == 0 && outer->period_ns % inner->period_ns == 0;
-}
-
 int64_t rn_envelope_settles_window(const struct rn_limit *outer, const struct rn_limit *inner)
 {
     struct rn_envelope e = rn_limit_envelope(inner);
+    bool fixed = inner->form == RN_FORM_WINDOW || inner->form == RN_FORM_WIDE, covers;
     int64_t shortest, longest;
-    bool covers;
 
     if (outer->from_first && outer->form == RN_FORM_WINDOW)
         return RN_NEVER;
     window_lengths(outer, &shortest, &longest);
-    if (divides(outer, inner))
+    /* Each window of the one consists of whole windows of the other. */
+    if (fixed && !outer->from_first && !inner->from_first && outer->calendar_id == 0 &&
+        inner->calendar_id == 0 && outer->period_ns % inner->period_ns == 0)
         covers = (rn_u128)inner->amount * (uint64_t)(outer->period_ns / inner->period_ns) <=
                  outer->amount;
     else

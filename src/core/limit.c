@@ -241,26 +241,6 @@ static void init_sliding(struct rn_limit *l, const struct ration_limit *s)
     }
 }
 
-static void init_log(struct rn_limit *l)
-{
-    uint64_t small = l->amount / SMALL_PART < 4 ? rn_min_u64(l->amount, 4) : l->amount / SMALL_PART;
-
-    l->form = RN_FORM_LOG;
-    l->sub_ns = l->period_ns / 65500 + 1;
-    l->words_small = 3 + (uint32_t)((small + 3) / 4);
-    l->words_full = 3 + (uint32_t)((l->amount + 3) / 4);
-}
-
-static void init_places(struct rn_limit *l, const struct ration_limit *s)
-{
-    uint64_t small = l->amount / SMALL_PART < 4 ? rn_min_u64(l->amount, 4) : l->amount / SMALL_PART;
-
-    l->form = RN_FORM_PLACES;
-    l->lease_ns = s->lease_ns ? s->lease_ns : DEFAULT_LEASE_NS;
-    l->words_small = 2 + 2 * (uint32_t)small;
-    l->words_full = 2 + 2 * (uint32_t)l->amount;
-}
-
 void rn_limit_init(struct rn_limit *l, const struct ration_limit *s)
 {
     *l = (struct rn_limit){.algorithm = s->algorithm,
@@ -270,6 +250,8 @@ void rn_limit_init(struct rn_limit *l, const struct ration_limit *s)
                            .period_ns = rn_limit_period(s),
                            .calendar_id = calendar_id_of(s),
                            .shape = shape_of(s)};
+    uint64_t small = l->amount / SMALL_PART < 4 ? rn_min_u64(l->amount, 4) : l->amount / SMALL_PART;
+
     switch (s->algorithm) {
     case RATION_TOKEN_BUCKET:
     case RATION_LEAKY_BUCKET:
@@ -282,10 +264,16 @@ void rn_limit_init(struct rn_limit *l, const struct ration_limit *s)
         init_sliding(l, s);
         break;
     case RATION_SLIDING_LOG:
-        init_log(l);
+        l->form = RN_FORM_LOG;
+        l->sub_ns = l->period_ns / 65500 + 1;
+        l->words_small = 3 + (uint32_t)((small + 3) / 4);
+        l->words_full = 3 + (uint32_t)((l->amount + 3) / 4);
         break;
     case RATION_CONCURRENCY:
-        init_places(l, s);
+        l->form = RN_FORM_PLACES;
+        l->lease_ns = s->lease_ns ? s->lease_ns : DEFAULT_LEASE_NS;
+        l->words_small = 2 + 2 * (uint32_t)small;
+        l->words_full = 2 + 2 * (uint32_t)l->amount;
         break;
     case RATION_UNLIMITED:
         l->cap = l->amount = UINT64_MAX;

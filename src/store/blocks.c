@@ -161,28 +161,6 @@ static void push(struct rn_table *table, unsigned class, uint32_t offset)
     __atomic_store_n(&h->slab_last_freed, slab, __ATOMIC_RELAXED);
 }
 
-/* Cuts a slab of the pool into blocks and takes the first. Until that is done
- * the slab looks full, so that no other thread touches it. */
-static uint32_t cut(struct rn_table *table, unsigned class, uint32_t slab, uint64_t word)
-{
-    struct rn_header *h = table->header;
-    uint32_t blocks = rn_slab_blocks(table, class), words = rn_blocks_class_words(class);
-    uint64_t claimed = slab_word(word, class, RN_SLAB_END, blocks);
-
-    if (!__atomic_compare_exchange_n(&table->slabs[slab], &word, claimed, false, __ATOMIC_ACQ_REL,
-                                     __ATOMIC_RELAXED))
-        return RN_NIL;
-    for (uint32_t i = 1; i < blocks; i++)
-        __atomic_store_n(&table->arena[slab * table->slab_words + i * words],
-                         i + 1 < blocks ? i + 1 : RN_SLAB_END, __ATOMIC_RELAXED);
-    __atomic_store_n(&table->slabs[slab],
-                     slab_word(claimed, class, blocks > 1 ? 1 : RN_SLAB_END, 1), __ATOMIC_RELEASE);
-    __atomic_fetch_sub(&h->slabs_free, 1, __ATOMIC_RELAXED);
-    add_loose(table, class, blocks - 1);
-    hint(table, class, slab);
-    return slab * table->slab_words;
-}
-
 uint32_t rn_block_alloc_loose(struct rn_table *table, unsigned class)
 {
     const struct rn_loose *loose = &table->header->loose[class];
@@ -208,37 +186,39 @@ uint32_t rn_block_alloc_loose(struct rn_table *table, unsigned class)
     return RN_NIL;
 }
 
-/* A block of a slab in the pool. */
+/* Cuts a slab of the pool into blocks and takes the first. Until that is done the slab looks
+ * full, so that no other thread touches it. */
 static uint32_t alloc_new(struct rn_table *table, unsigned class)
 {
-    uint64_t slab = __atomic_load_n(&table->header->slab_last_freed, __ATOMIC_RELAXED);
+    struct rn_header *h = table->header;
+    uint32_t blocks = rn_slab_blocks(table, class), words = rn_blocks_class_words(class);
+    uint64_t slab = __atomic_load_n(&h->slab_last_freed, __ATOMIC_RELAXED);
 
-    if ((int64_t)__atomic_load_n(&table->header->slabs_free, __ATOMIC_RELAXED) <= 0)
+    if ((int64_t)__atomic_load_n(&h->slabs_free, __ATOMIC_RELAXED) <= 0)
         return RN_NIL;
     for (uint64_t n = 0; n < table->slab_count; n++, slab++) {
         if (slab >= table->slab_count)
             slab = 0;
         uint64_t word = __atomic_load_n(&table->slabs[slab], __ATOMIC_RELAXED);
+        uint64_t claimed = slab_word(word, class, RN_SLAB_END, blocks);
 
-        if ((uint32_t)word != 0)
+        if ((uint32_t)word != 0 ||
+            !__atomic_compare_exchange_n(&table->slabs[slab], &word, claimed, false,
+                                         __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
             continue;
-        uint32_t offset = cut(table, class, (uint32_t)slab, word);
-
-        if (offset == RN_NIL)
-            continue;
-        __atomic_store_n(&table->header->slab_last_freed, slab + 1, __ATOMIC_RELAXED);
-        return offset;
+        for (uint32_t i = 1; i < blocks; i++)
+            __atomic_store_n(&table->arena[slab * table->slab_words + i * words],
+                             i + 1 < blocks ? i + 1 : RN_SLAB_END, __ATOMIC_RELAXED);
+        __atomic_store_n(&table->slabs[slab],
+                         slab_word(claimed, class, blocks > 1 ? 1 : RN_SLAB_END, 1),
+                         __ATOMIC_RELEASE);
+        __atomic_fetch_sub(&h->slabs_free, 1, __ATOMIC_RELAXED);
+        add_loose(table, class, blocks - 1);
+        hint(table, class, (uint32_t)slab);
+        __atomic_store_n(&h->slab_last_freed, slab + 1, __ATOMIC_RELAXED);
+        return (uint32_t)slab * table->slab_words;
     }
     return RN_NIL;
-}
-
-static uint32_t alloc_root(struct rn_table *table, unsigned class)
-{
-    uint32_t offset = RN_NIL;
-
-    if (2 * rn_blocks_class_words(class) <= table->slab_words)
-        offset = rn_block_alloc_loose(table, class);
-    return offset != RN_NIL ? offset : alloc_new(table, class);
 }
 
 uint32_t rn_block_alloc(struct rn_table *table, unsigned class)
@@ -246,10 +226,13 @@ uint32_t rn_block_alloc(struct rn_table *table, unsigned class)
     struct rn_block_shape shape = rn_block_shape(table->slab_words, class);
     uint32_t root = RN_NIL, i;
 
-    if ((int64_t)__atomic_load_n(&table->header->slabs_free, __ATOMIC_RELAXED) >=
+    if ((int64_t)__atomic_load_n(&table->header->slabs_free, __ATOMIC_RELAXED) <
         (int64_t)shape.slabs)
-        root = alloc_root(table, shape.root);
-
+        return RN_NIL;
+    if (2 * rn_blocks_class_words(shape.root) <= table->slab_words)
+        root = rn_block_alloc_loose(table, shape.root);
+    if (root == RN_NIL)
+        root = alloc_new(table, shape.root);
     if (root == RN_NIL || shape.slabs == 0)
         return root;
     for (i = 0; i < shape.slabs; i++) {

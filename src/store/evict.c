@@ -99,24 +99,21 @@ uint64_t rn_evict_version(const struct rn_limit *limit, struct rn_slot_value old
     return ((before - time) & ((1u << VERSION_BITS) - 1)) < AHEAD_MAX ? before + 1 : time;
 }
 
-/* Aligned windows of equal keys end at the same time. Then the versions of their blocks tell
- * which is newer. Words have none: the last slot goes, so that a flood takes the same one
- * of a group each time. */
-static bool newer(const struct rn_candidate *a, const struct rn_candidate *b)
-{
-    uint64_t ahead = 0;
-
-    if (rn_tag_has_block(a->found.value.tag) && rn_tag_has_block(b->found.value.tag))
-        ahead = (rn_block_version(a->found.value.state) - rn_block_version(b->found.value.state)) &
-                ((UINT64_C(1) << VERSION_BITS) - 1);
-    return ahead != 0 ? ahead < UINT64_C(1) << (VERSION_BITS - 1) : a->found.slot > b->found.slot;
-}
-
+/* Aligned windows of equal keys that go last end at the same time. Then the versions of their
+ * blocks tell which is newer. Words have none: the last slot goes, so that a flood takes the
+ * same one of a group each time. */
 bool rn_evict_better(const struct rn_candidate *a, const struct rn_candidate *b)
 {
+    const struct rn_slot_value *x = &a->found.value, *y = &b->found.value;
+    uint64_t ahead = 0;
+
     if (!b->found.slot || a->rank != b->rank || a->cost != b->cost)
         return !b->found.slot || a->rank < b->rank || (a->rank == b->rank && a->cost < b->cost);
-    return a->cost >= LAST_COST && newer(a, b);
+    if (rn_tag_has_block(x->tag) && rn_tag_has_block(y->tag))
+        ahead = (rn_block_version(x->state) - rn_block_version(y->state)) &
+                ((UINT64_C(1) << VERSION_BITS) - 1);
+    return a->cost >= LAST_COST &&
+           (ahead != 0 ? ahead < UINT64_C(1) << (VERSION_BITS - 1) : a->found.slot > b->found.slot);
 }
 
 /* What a search has found: live keys, the best first. */
@@ -141,14 +138,6 @@ static uint64_t empty_slot(struct rn_table *table, const struct rn_candidate *c)
     return rn_blocks_class_words(rn_block_class(c->found.value.state));
 }
 
-static bool is_wider(const struct rn_candidate *a, const struct rn_candidate *b)
-{
-    unsigned class = rn_block_class(a->found.value.state);
-    unsigned other = b->found.slot ? rn_block_class(b->found.value.state) : 0;
-
-    return a->cost < LAST_COST && (class > other || (class == other && rn_evict_better(a, b)));
-}
-
 static void consider(struct search *s, struct rn_slot *slot)
 {
     struct rn_candidate c = rn_evict_judge(s->table, slot, s->now);
@@ -164,7 +153,11 @@ static void consider(struct search *s, struct rn_slot *slot)
         if (s->best[i].found.slot == slot)
             return;
     s->met++;
-    if (is_wider(&c, &s->widest))
+    unsigned class = rn_block_class(c.found.value.state);
+    unsigned widest = s->widest.found.slot ? rn_block_class(s->widest.found.value.state) : 0;
+
+    if (c.cost < LAST_COST &&
+        (class > widest || (class == widest && rn_evict_better(&c, &s->widest))))
         s->widest = c;
     if (at == RN_EVICT_POOL && !rn_evict_better(&c, &s->best[--at]))
         return;

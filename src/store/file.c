@@ -36,7 +36,6 @@
 /* What one call of open was asked for, and where it reports errors. */
 struct opening {
     const char *path;
-    char resolved[PATH_MAX]; /* if path was a symbolic link */
     uint64_t bytes;
     double block_share;
     bool keep_share;
@@ -117,16 +116,8 @@ out:
     return table;
 }
 
-/* Gives the file its name, unless another process was faster: its file is as good.
- * Not every file system can rename without replacing. */
-static bool put_in_place(const char *name, const char *path)
-{
-    if (renameat2(AT_FDCWD, name, AT_FDCWD, path, RENAME_NOREPLACE) == 0 || errno == EEXIST)
-        return true;
-    return (errno == EINVAL || errno == ENOSYS) && (link(name, path) == 0 || errno == EEXIST);
-}
-
-/* Creates the file. */
+/* Creates the file, unless another process was faster: its file is as good. Not every file
+ * system can rename without replacing. */
 static enum attempt create_file(struct opening *o)
 {
     char name[PATH_BYTES];
@@ -135,7 +126,8 @@ static enum attempt create_file(struct opening *o)
 
     if (!table)
         return FAILED;
-    placed = put_in_place(name, o->path);
+    placed = renameat2(AT_FDCWD, name, AT_FDCWD, o->path, RENAME_NOREPLACE) == 0 ||
+             ((errno == EINVAL || errno == ENOSYS) && link(name, o->path) == 0) || errno == EEXIST;
     if (!placed)
         fail(o, RATION_EIO, "cannot be created: %s", strerror(errno));
     unlink(name);
@@ -229,29 +221,14 @@ static enum attempt check_header(struct opening *o, int fd, struct rn_header *h)
     return OPENED;
 }
 
-/* With a time line in the future every wait would be wrong, and live counters could not
- * be told from stale ones. */
-static enum attempt set_aside(struct opening *o)
-{
-    char name[PATH_BYTES];
-
-    if (snprintf(name, sizeof name, "%s.aside-%" PRId64, o->path,
-                 rn_clock_wall_ns() / RN_SECOND_NS) >= (int)sizeof name ||
-        rename(o->path, name) != 0)
-        return fail(o, RATION_EIO,
-                    "more than a day ahead of the wall clock, and cannot be set "
-                    "aside: %s",
-                    strerror(errno));
-    fail(o, 0, "more than a day ahead of the wall clock; set aside as \"%s\"", name);
-    return TRY_AGAIN;
-}
-
-/* Sets the time line if this process is alone, else checks it. */
+/* Sets the time line if this process is alone, else checks it. A file whose time line lies in the
+ * future is set aside: every wait would be wrong, and live counters look like stale ones. */
 static enum attempt resume(struct opening *o, struct rn_anchor *anchor, bool alone)
 {
     enum rn_resumed resumed = alone                        ? rn_anchor_resume(anchor)
                               : rn_anchor_is_sound(anchor) ? RN_RESUMED
                                                            : RN_RESUMED_DAMAGED;
+    char name[PATH_BYTES];
 
     switch (resumed) {
     case RN_RESUMED:
@@ -261,7 +238,15 @@ static enum attempt resume(struct opening *o, struct rn_anchor *anchor, bool alo
              "part of its clock was damaged, by a crash or the disk, and was restored from a copy");
         break;
     case RN_RESUMED_AHEAD:
-        return set_aside(o);
+        if (snprintf(name, sizeof name, "%s.aside-%" PRId64, o->path,
+                     rn_clock_wall_ns() / RN_SECOND_NS) >= (int)sizeof name ||
+            rename(o->path, name) != 0)
+            return fail(o, RATION_EIO,
+                        "more than a day ahead of the wall clock, and cannot be set "
+                        "aside: %s",
+                        strerror(errno));
+        fail(o, 0, "more than a day ahead of the wall clock; set aside as \"%s\"", name);
+        return TRY_AGAIN;
     case RN_RESUMED_DAMAGED:
         return fail(o, RATION_ETORN, "its clock is damaged; it was left alone: move it away");
     }
@@ -374,22 +359,18 @@ static enum attempt try_open(struct opening *o, struct rn_table **out)
 }
 
 /* Follows a symbolic link, so that a rebuild replaces the file and not the link. */
-static enum attempt resolve(struct opening *o)
-{
-    struct stat st;
-
-    if (lstat(o->path, &st) != 0 || !S_ISLNK(st.st_mode))
-        return OPENED;
-    if (!realpath(o->path, o->resolved))
-        return fail(o, RATION_EIO, "a symbolic link that leads nowhere; name the file itself");
-    o->path = o->resolved;
-    return OPENED;
-}
-
 static int open_file(struct opening *o, struct rn_table **out)
 {
-    if (resolve(o) == FAILED)
-        return o->error->code;
+    char resolved[PATH_MAX];
+    struct stat st;
+
+    if (lstat(o->path, &st) == 0 && S_ISLNK(st.st_mode)) {
+        if (!realpath(o->path, resolved)) {
+            fail(o, RATION_EIO, "a symbolic link that leads nowhere; name the file itself");
+            return RATION_EIO;
+        }
+        o->path = resolved;
+    }
     for (unsigned tries = 0; tries < LOCK_TRIES; tries++) {
         enum attempt attempt = try_open(o, out);
 
@@ -430,21 +411,6 @@ int rn_table_check_file(const struct rn_table *table, struct ration_error *error
     return 0;
 }
 
-static int open_anonymous(struct opening *o, struct rn_table **out)
-{
-    o->bytes = o->bytes ? o->bytes : DEFAULT_BYTES;
-    void *mapping = rn_mapping_new(o->bytes, -1);
-
-    if (mapping && rn_mapping_init(mapping, o->bytes, o->block_share) == 0 &&
-        (*out = rn_mapping_table_new(mapping, -1)))
-        return 0;
-    if (mapping)
-        munmap(mapping, o->bytes);
-    fail(o, RATION_ENOMEM, "cannot reserve %" PRIu64 " bytes of memory: %s", o->bytes,
-         strerror(errno));
-    return RATION_ENOMEM;
-}
-
 int rn_table_open(const struct rn_table_options *options, struct rn_table **out,
                   struct ration_error *error)
 {
@@ -456,19 +422,27 @@ int rn_table_open(const struct rn_table_options *options, struct rn_table **out,
                         .error = error ? error : &unused};
 
     *o.error = (struct ration_error){0};
-    if (options->bytes != 0 && options->bytes < RN_TABLE_BYTES_MIN) {
+    if (options->bytes != 0 && options->bytes < RN_TABLE_BYTES_MIN)
         fail(&o, RATION_EINVAL, "%" PRIu64 " bytes of memory; at least %" PRIu64 " are needed",
              options->bytes, RN_TABLE_BYTES_MIN);
-        return RATION_EINVAL;
-    }
-    if (options->bytes > RN_TABLE_BYTES_MAX) {
+    else if (options->bytes > RN_TABLE_BYTES_MAX)
         fail(&o, RATION_EINVAL, "a size of %" PRIu64 " bytes is more than 16 TiB", options->bytes);
-        return RATION_EINVAL;
-    }
-    if (!(options->block_share >= 0 && options->block_share <= RN_TABLE_SHARE_MAX)) {
+    else if (!(options->block_share >= 0 && options->block_share <= RN_TABLE_SHARE_MAX))
         fail(&o, RATION_EINVAL, "%g percent for blocks; at most %g leave room for keys",
              options->block_share, RN_TABLE_SHARE_MAX);
-        return RATION_EINVAL;
-    }
-    return options->path ? open_file(&o, out) : open_anonymous(&o, out);
+    if (o.error->code != 0)
+        return o.error->code;
+    if (options->path)
+        return open_file(&o, out);
+    o.bytes = o.bytes ? o.bytes : DEFAULT_BYTES;
+    void *mapping = rn_mapping_new(o.bytes, -1);
+
+    if (mapping && rn_mapping_init(mapping, o.bytes, o.block_share) == 0 &&
+        (*out = rn_mapping_table_new(mapping, -1)))
+        return 0;
+    if (mapping)
+        munmap(mapping, o.bytes);
+    fail(&o, RATION_ENOMEM, "cannot reserve %" PRIu64 " bytes of memory: %s", o.bytes,
+         strerror(errno));
+    return RATION_ENOMEM;
 }

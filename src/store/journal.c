@@ -79,49 +79,33 @@ bool rn_journal_is_current(const struct rn_journal *j)
 
 /* --- opening and locking --------------------------------------------------------- */
 
-static bool is_at_path(const struct rn_journal *j, const struct stat *by_fd)
-{
-    struct stat by_path;
-
-    return stat(j->path, &by_path) == 0 && by_fd->st_ino == by_path.st_ino &&
-           by_fd->st_dev == by_path.st_dev;
-}
-
-/* One attempt: RATION_EBUSY to try again. *fd is -1 if there is no file. */
-static int try_open(const struct rn_journal *j, int flags, int lock, int *fd, struct stat *st,
-                    struct ration_error *error)
-{
-    *fd = open(j->path, flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0660);
-    if (*fd < 0 && errno == ENOENT)
-        return 0;
-    if (*fd < 0)
-        return fail(j, error, RATION_EIO, "cannot be opened: ", strerror(errno));
-    int code = 0;
-
-    if (flock(*fd, lock | LOCK_NB) != 0 || fstat(*fd, st) != 0 || !is_at_path(j, st))
-        code = fail(j, error, RATION_EBUSY,
-                    "locked for two seconds by another process that changes it; try again", "");
-    else if (!S_ISREG(st->st_mode))
-        code = fail(j, error, RATION_EFOREIGN, "not a regular file; it was left alone", "");
-    if (code != 0)
-        close(*fd);
-    return code;
-}
-
+/* *fd is -1 if there is no file. */
 static int open_locked(const struct rn_journal *j, int flags, int lock, int *fd, struct stat *st,
                        struct ration_error *error)
 {
-    int code = RATION_EBUSY;
-
+    if (error)
+        *error = (struct ration_error){0};
     for (unsigned tries = 0; tries < LOCK_TRIES; tries++) {
-        code = try_open(j, flags, lock, fd, st, error);
-        if (code != RATION_EBUSY)
-            break;
+        struct stat by_path;
+
+        *fd = open(j->path, flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0660);
+        if (*fd < 0 && errno == ENOENT)
+            return 0;
+        if (*fd < 0)
+            return fail(j, error, RATION_EIO, "cannot be opened: ", strerror(errno));
+        if (flock(*fd, lock | LOCK_NB) == 0 && fstat(*fd, st) == 0 &&
+            stat(j->path, &by_path) == 0 && st->st_ino == by_path.st_ino &&
+            st->st_dev == by_path.st_dev) {
+            if (S_ISREG(st->st_mode))
+                return 0;
+            close(*fd);
+            return fail(j, error, RATION_EFOREIGN, "not a regular file; it was left alone", "");
+        }
+        close(*fd);
         nanosleep(&(struct timespec){.tv_nsec = LOCK_PAUSE_NS}, NULL);
     }
-    if (code == 0 && error)
-        *error = (struct ration_error){0};
-    return code;
+    return fail(j, error, RATION_EBUSY,
+                "locked for two seconds by another process that changes it; try again", "");
 }
 
 /* --- reading ------------------------------------------------------------------------ */
@@ -153,26 +137,20 @@ static void start_over(struct rn_journal *j, uint64_t id, const struct rn_journa
     j->records = j->skipped = 0;
 }
 
-/* Nothing, or the beginning of a header whose writer was killed. */
-static bool is_unborn(const char *header, ssize_t len)
-{
-    uint64_t magic = RN_JOURNAL_MAGIC;
-
-    return len < RN_JOURNAL_HEADER_BYTES &&
-           memcmp(header, &magic, (size_t)len < sizeof magic ? (size_t)len : sizeof magic) == 0;
-}
-
 static int check_file(struct rn_journal *j, int fd, const struct rn_journal_reader *reader,
                       struct ration_error *error)
 {
     char header[RN_JOURNAL_HEADER_BYTES];
     ssize_t got = read_all(fd, header, sizeof header, 0);
+    uint64_t id = 0, magic = RN_JOURNAL_MAGIC;
     struct ration_error why;
-    uint64_t id = 0;
 
     if (got < 0)
         return fail(j, error, RATION_EIO, "cannot be read: ", strerror(errno));
-    if (!is_unborn(header, got)) {
+    size_t same = (size_t)got < sizeof magic ? (size_t)got : sizeof magic;
+
+    /* Shorter is nothing yet, or the beginning of a header whose writer was killed. */
+    if (got == RN_JOURNAL_HEADER_BYTES || memcmp(header, &magic, same) != 0) {
         int code = rn_journal_read_header(header, (size_t)got, &id, &why);
 
         if (code != 0)
@@ -346,23 +324,6 @@ static int give_birth(struct rn_journal *j, struct ration_error *error)
     return code;
 }
 
-/* Cuts off a record whose writer was killed, or had no room for it. */
-static int cut_tail(struct rn_journal *j, struct ration_error *error)
-{
-    uint64_t more = (uint64_t)j->size - j->end;
-
-    if (more == 0)
-        return 0;
-    if (ftruncate(j->fd, (off_t)j->end) != 0)
-        return fail(j, error, RATION_EIO, "cannot be cut: ", strerror(errno));
-    j->size = (off_t)j->end;
-    notice(error,
-           "\"%s\": its last %" PRIu64 " bytes, from byte %" PRIu64
-           " on, were no complete record and were cut off",
-           j->path, more, j->end);
-    return 0;
-}
-
 int rn_journal_lock(struct rn_journal *j, const struct rn_journal_reader *reader,
                     struct ration_error *error)
 {
@@ -375,8 +336,18 @@ int rn_journal_lock(struct rn_journal *j, const struct rn_journal_reader *reader
         return code;
     code = read_file(j, fd, &st, reader, error);
     j->fd = fd;
-    if (code == 0)
-        code = cut_tail(j, error);
+    /* The writer of a record that is not complete was killed, or had no room for it. */
+    if (code == 0 && (uint64_t)j->size != j->end) {
+        if (ftruncate(fd, (off_t)j->end) != 0)
+            code = fail(j, error, RATION_EIO, "cannot be cut: ", strerror(errno));
+        else
+            notice(error,
+                   "\"%s\": its last %" PRIu64 " bytes, from byte %" PRIu64
+                   " on, were no complete record and were cut off",
+                   j->path, (uint64_t)j->size - j->end, j->end);
+        if (code == 0)
+            j->size = (off_t)j->end;
+    }
     if (code == 0 && j->id == 0)
         code = give_birth(j, error);
     if (code != 0)

@@ -80,33 +80,22 @@ void rn_journal_put_record(struct rn_buf *out, uint64_t id, const struct rn_reco
     rn_buf_put_slice(out, record->payload);
 }
 
-/* A sound record that begins at bytes[at]. */
-static bool read_record(const struct rn_journal_scan *scan, const char *bytes, size_t len,
-                        size_t at, struct rn_record *record)
-{
-    struct head head;
-
-    if (len - at < sizeof head)
-        return false;
-    memcpy(&head, bytes + at, sizeof head);
-    if (head.len > RN_RECORD_BYTES_MAX || head.len > len - at - sizeof head ||
-        head.sequence <= scan->sequence ||
-        head.check != check_record(scan->id, &head, bytes + at + sizeof head))
-        return false;
-    *record = (struct rn_record){head.kind, head.sequence, {bytes + at + sizeof head, head.len}};
-    return true;
-}
-
 int rn_journal_scan(struct rn_journal_scan *scan, const char *bytes, size_t len,
                     int (*see)(void *arg, const struct rn_record *record), void *arg)
 {
-    struct rn_record record;
+    struct head head;
 
-    for (size_t at = scan->end; at < len;) {
-        if (!read_record(scan, bytes, len, at, &record)) {
-            at++;
+    for (size_t at = scan->end; at < len && len - at >= sizeof head;) {
+        const char *payload = bytes + at + sizeof head;
+
+        memcpy(&head, bytes + at, sizeof head);
+        if (head.len > RN_RECORD_BYTES_MAX || head.len > len - at - sizeof head ||
+            head.sequence <= scan->sequence ||
+            head.check != check_record(scan->id, &head, payload)) {
+            at++; /* no sound record begins here */
             continue;
         }
+        struct rn_record record = {head.kind, head.sequence, {payload, head.len}};
         int code = see(arg, &record);
 
         if (code != 0)
@@ -114,9 +103,9 @@ int rn_journal_scan(struct rn_journal_scan *scan, const char *bytes, size_t len,
         if (scan->skipped == 0)
             scan->skipped_at = scan->end;
         scan->skipped += at - scan->end;
-        at += sizeof(struct head) + record.payload.len;
+        at += sizeof head + head.len;
         scan->end = at;
-        scan->sequence = record.sequence;
+        scan->sequence = head.sequence;
         scan->records++;
     }
     return 0;

@@ -30,17 +30,6 @@ static uint64_t round_up(uint64_t n, uint64_t to)
     return (n + to - 1) / to * to;
 }
 
-/* Slabs are small against the arena, so that one that is partly used in each
- * class takes little of it. */
-static uint32_t slab_words_of(uint64_t arena_bytes)
-{
-    uint32_t words = RN_SLAB_WORDS_MIN;
-
-    while (words < RN_SLAB_WORDS_MAX && arena_bytes / (UINT64_C(16) * words) >= SLABS_WANTED)
-        words *= 2;
-    return words;
-}
-
 /* The layout of a table of `bytes` with this number of slabs. */
 static void lay_out(struct rn_header *h, uint64_t bytes, uint64_t slabs, uint64_t slab_words)
 {
@@ -57,13 +46,15 @@ void rn_mapping_plan(struct rn_header *h, uint64_t bytes, double block_share)
 {
     uint64_t arena = (uint64_t)((double)bytes * block_share / 100), slabs;
     uint64_t least = round_up(sizeof *h, RN_PAGE) + RN_PAGE + GROUPS_MIN * sizeof(struct rn_group);
-    uint32_t slab_words;
+    uint32_t slab_words = RN_SLAB_WORDS_MIN;
 
     if (arena != 0 && arena < ARENA_MIN)
         arena = ARENA_MIN;
     if (arena > bytes - bytes / 256 - least) /* and a word for each slab */
         arena = bytes - bytes / 256 - least;
-    slab_words = slab_words_of(arena);
+    /* Small against the arena, so that one that is partly used in each class takes little. */
+    while (slab_words < RN_SLAB_WORDS_MAX && arena / (UINT64_C(16) * slab_words) >= SLABS_WANTED)
+        slab_words *= 2;
     slabs = arena / (8 * slab_words);
     lay_out(h, bytes, slabs < RN_NIL / slab_words ? slabs : RN_NIL / slab_words, slab_words);
 }
@@ -100,36 +91,22 @@ int rn_mapping_init(void *mapping, uint64_t bytes, double block_share)
     return 0;
 }
 
-/* Where a huge page can begin: `bytes` of room that nothing uses, or NULL. */
-static char *reserve(uint64_t bytes)
-{
-    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), used = round_up(bytes, page);
-    char *room =
-        mmap(NULL, used + HUGE_PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    uint64_t before = (HUGE_PAGE - (uintptr_t)room % HUGE_PAGE) % HUGE_PAGE;
-
-    if (room == MAP_FAILED)
-        return NULL;
-    if (before != 0)
-        munmap(room, before);
-    munmap(room + before + used, HUGE_PAGE - before);
-    return room + before;
-}
-
-/* Asks for huge pages, which cost one TLB miss instead of many. A file on tmpfs gets them
- * only if asked at once, however it is mounted; other files have none. Processes that map
- * the file later find them there. */
-static void ask_for_huge_pages(void *mapping, uint64_t bytes, bool file)
-{
-    madvise(mapping, bytes, MADV_HUGEPAGE);
-    if (file)
-        madvise(mapping, bytes, MADV_COLLAPSE);
-}
-
+/* Begins where a huge page can begin, in room that is reserved first. */
 void *rn_mapping_new(uint64_t bytes, int fd)
 {
-    int flags = fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE : MAP_SHARED;
-    char *at = reserve(bytes);
+    const int unbacked = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+    int flags = fd < 0 ? unbacked : MAP_SHARED;
+    uint64_t used = round_up(bytes, (uint64_t)sysconf(_SC_PAGESIZE));
+    char *room = mmap(NULL, used + HUGE_PAGE, PROT_NONE, unbacked, -1, 0), *at = NULL;
+
+    if (room != MAP_FAILED) {
+        uint64_t before = (HUGE_PAGE - (uintptr_t)room % HUGE_PAGE) % HUGE_PAGE;
+
+        at = room + before;
+        if (before != 0)
+            munmap(room, before);
+        munmap(at + used, HUGE_PAGE - before);
+    }
     void *mapping = mmap(at, bytes, PROT_READ | PROT_WRITE, at ? flags | MAP_FIXED : flags, fd, 0);
 
     if (mapping == MAP_FAILED) {
@@ -137,7 +114,12 @@ void *rn_mapping_new(uint64_t bytes, int fd)
             munmap(at, bytes);
         return NULL;
     }
-    ask_for_huge_pages(mapping, bytes, fd >= 0);
+    /* Huge pages cost one TLB miss instead of many. A file on tmpfs gets them only if asked at
+     * once, however it is mounted; other files have none. Processes that map the file later find
+     * them there. */
+    madvise(mapping, bytes, MADV_HUGEPAGE);
+    if (fd >= 0)
+        madvise(mapping, bytes, MADV_COLLAPSE);
     return mapping;
 }
 

@@ -63,16 +63,6 @@ struct rn_found rn_slot_find_away(const struct rn_table *table, uint64_t tag)
     return found.slot ? found : find_in_line(second + other, tag);
 }
 
-static uint32_t random_bits(void)
-{
-    static _Thread_local uint64_t state;
-
-    if (state == 0)
-        state = (uint64_t)rn_clock_boot_ns() ^ (uint64_t)(uintptr_t)&state;
-    state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return (uint32_t)(state >> 33);
-}
-
 int64_t rn_slot_idle_at(const struct rn_table *table, const struct rn_found *found)
 {
     uint64_t tag = found->value.tag, state = found->value.state;
@@ -136,6 +126,7 @@ static struct rn_candidate best_in(const struct rn_table *table, struct rn_group
 static int publish(struct rn_table *table, uint64_t tag, int64_t now, bool keep,
                    struct rn_found *claim)
 {
+    static _Thread_local uint64_t random;
     unsigned vacant_1, vacant_2;
     struct rn_candidate best = best_in(table, rn_group_first(table, tag), tag, now, &vacant_1);
 
@@ -147,9 +138,12 @@ static int publish(struct rn_table *table, uint64_t tag, int64_t now, bool keep,
     }
     if (best.rank > (keep ? 2 : 3))
         return RATION_EFULL;
+    if (random == 0)
+        random = (uint64_t)rn_clock_boot_ns() ^ (uint64_t)(uintptr_t)&random;
+    random = random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
     struct rn_slot_value value = {
         .tag = tag | RN_KIND_PENDING,
-        .state = (uint64_t)now >> NONCE_BITS << NONCE_BITS | random_bits() >> (31 - NONCE_BITS),
+        .state = (uint64_t)now >> NONCE_BITS << NONCE_BITS | random >> (64 - NONCE_BITS),
     };
     bool taken = rn_slot_replace(table, &best.found, value);
 
@@ -184,13 +178,6 @@ static void scan_group(struct rn_group *group, uint64_t tag, struct scan *s)
     }
 }
 
-static void drop_claims(struct scan *s, bool lowest_too)
-{
-    for (unsigned i = 0; i < s->claim_count; i++)
-        if (lowest_too || i != s->lowest)
-            rn_slot_swap(s->claims[i].slot, s->claims[i].value, (struct rn_slot_value){0, 0});
-}
-
 int rn_slot_claim(struct rn_table *table, uint64_t tag, int64_t now_ns, bool keep,
                   struct rn_found *found)
 {
@@ -206,8 +193,9 @@ int rn_slot_claim(struct rn_table *table, uint64_t tag, int64_t now_ns, bool kee
         scan_group(first, tag, &s);
         if (second != first)
             scan_group(second, tag, &s);
-        if (s.committed.slot || s.claim_count > 1)
-            drop_claims(&s, s.committed.slot != NULL);
+        for (unsigned i = 0; i < s.claim_count; i++)
+            if (s.committed.slot || i != s.lowest)
+                rn_slot_swap(s.claims[i].slot, s.claims[i].value, (struct rn_slot_value){0, 0});
         if (s.committed.slot) {
             *found = s.committed;
             return 0;

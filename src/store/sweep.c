@@ -68,14 +68,20 @@ static uint64_t count_slabs(struct rn_table *table, struct tally tallies[RN_CLAS
     return spare;
 }
 
-/* Chooses the slabs to drain: each whose blocks fit into the room of those before
- * it that stay. None unless that promises `worth` slabs. Counts what is loose, so
+/* Begins a pass: chooses the slabs to drain, each whose blocks fit into the room of those
+ * before it that stay. None unless that promises `worth` slabs. Counts what is loose, so
  * that what a killed process left wrong in the header is mended. */
-static uint64_t choose_slabs(struct rn_table *table, uint64_t worth)
+static void begin_pass(struct rn_table *table, uint64_t worth)
 {
+    struct rn_sweep *sweep = &table->sweep;
     struct tally tallies[RN_CLASSES] = {0};
+    uint64_t ends = load(&sweep->pass_ends), chosen = 0;
+
+    if (!__atomic_compare_exchange_n(&sweep->pass_ends, &ends,
+                                     load(&sweep->at) + table->group_count, false, __ATOMIC_RELAXED,
+                                     __ATOMIC_RELAXED))
+        return;
     bool any = count_slabs(table, tallies) >= worth;
-    uint64_t chosen = 0;
 
     for (uint64_t i = 0; i < table->slab_count; i++) {
         uint64_t word = load(&table->slabs[i]), used = rn_slab_used(word);
@@ -102,17 +108,7 @@ static uint64_t choose_slabs(struct rn_table *table, uint64_t worth)
     for (unsigned class = 0; class <= table->class_whole; class ++)
         __atomic_store_n(&table->header->loose[class].blocks, tallies[class].loose,
                          __ATOMIC_RELAXED);
-    return chosen;
-}
-
-static void begin_pass(struct rn_table *table, uint64_t worth)
-{
-    struct rn_sweep *sweep = &table->sweep;
-    uint64_t ends = load(&sweep->pass_ends);
-
-    if (__atomic_compare_exchange_n(&sweep->pass_ends, &ends, load(&sweep->at) + table->group_count,
-                                    false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
-        store(&sweep->draining, choose_slabs(table, worth));
+    store(&sweep->draining, chosen);
 }
 
 static uint64_t worth(const struct rn_table *table)

@@ -70,16 +70,14 @@ static void extend(struct draft *d, uint32_t count)
     d->count = count;
 }
 
-/* Whether states found in `form` belong to this limit: its own form, or the
- * one it has when the amount is larger. */
-static bool fits_form(const struct rn_limit *limit, enum rn_form form)
-{
-    return form == limit->form || form == rn_form_grows_into(limit->form);
-}
-
+/* Whether the block belongs to this limit: it has its form, or the one that the limit has when
+ * the amount is larger. */
 static bool holds_block(const struct rn_limit *limit, struct rn_slot_value value)
 {
-    return rn_tag_has_block(value.tag) && fits_form(limit, rn_tag_form(value.tag));
+    enum rn_form form = rn_tag_form(value.tag);
+
+    return rn_tag_has_block(value.tag) &&
+           (form == limit->form || form == rn_form_grows_into(limit->form));
 }
 
 static enum step read_draft(const struct rn_table *table, const struct rn_charge *c,
@@ -196,16 +194,6 @@ static enum step apply_word(struct rn_table *table, struct rn_charge *c, uint64_
     return finish(c, 0);
 }
 
-static enum step apply_reset(struct rn_table *table, struct rn_charge *c, struct rn_found found)
-{
-    int64_t idle_at = found.slot ? rn_slot_idle_at(table, &found) : INT64_MIN;
-
-    if (found.slot && !rn_slot_replace(table, &found, (struct rn_slot_value){0, 0}))
-        return AGAIN;
-    c->answer = (struct rn_answer){.allowed = idle_at > c->ask.now_ns, .remaining = c->limit->cap};
-    return finish(c, 0);
-}
-
 /* Another thread writes to the same slot: leave the cache line there for a while, which is
  * faster for both than fetching it back and forth. */
 static void back_off(unsigned attempt)
@@ -234,9 +222,14 @@ RN_ASIDE static void apply_one(struct rn_table *table, struct rn_charge *c)
         struct rn_found found = rn_slot_find(table, tag);
         enum step step;
 
-        if (__builtin_expect(c->ask.op == RN_RESET, 0))
-            step = apply_reset(table, c, found);
-        else if (c->limit->words_full != 0 || (found.slot && holds_block(c->limit, found.value)))
+        if (__builtin_expect(c->ask.op == RN_RESET, 0)) {
+            bool spent = found.slot && rn_slot_idle_at(table, &found) > c->ask.now_ns;
+
+            if (found.slot && !rn_slot_replace(table, &found, (struct rn_slot_value){0, 0}))
+                continue;
+            c->answer = (struct rn_answer){.allowed = spent, .remaining = c->limit->cap};
+            step = finish(c, 0);
+        } else if (c->limit->words_full != 0 || (found.slot && holds_block(c->limit, found.value)))
             step = apply_block(table, c, tag, found, c->limit->form);
         else
             step = apply_word(table, c, tag, found);

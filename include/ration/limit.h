@@ -31,13 +31,14 @@ enum ration_algorithm {
     RATION_UNLIMITED = 6,
 };
 
-/* Periods of no fixed length. Weeks begin on Monday. */
+/* Periods of no fixed length. Weeks begin on Monday. The numbers are part of the keys of states:
+ * append only. */
 enum ration_calendar {
-    RATION_CALENDAR_NONE,
-    RATION_CALENDAR_DAY,
-    RATION_CALENDAR_WEEK,
-    RATION_CALENDAR_MONTH,
-    RATION_CALENDAR_YEAR,
+    RATION_CALENDAR_NONE = 0,
+    RATION_CALENDAR_DAY = 1,
+    RATION_CALENDAR_WEEK = 2,
+    RATION_CALENDAR_MONTH = 3,
+    RATION_CALENDAR_YEAR = 4,
 };
 
 #define RATION_ZONE_TEXT 40

@@ -96,7 +96,7 @@ static const char *fault_of_calendar(const struct ration_limit *s)
         return s->zone[0] == '\0' ? NULL
                                   : "a time zone without a calendar; only calendar day, week, "
                                     "month and year have one";
-    if ((unsigned)s->calendar > RATION_CALENDAR_YEAR)
+    if (rn_limit_period(&(struct ration_limit){.calendar = s->calendar}) == 0)
         return "an unknown unit of the calendar; use day, week, month or year";
     if (s->algorithm != RATION_FIXED_WINDOW)
         return "a calendar without a fixed window; only algorithm fixed-window has one";

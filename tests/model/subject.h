@@ -213,6 +213,16 @@ static inline int64_t subject_horizon(const struct subject *s)
 
 /* ---- random limits */
 
+/* Of those that can decide a rate. */
+static inline enum ration_algorithm random_algorithm(void)
+{
+    static const enum ration_algorithm rates[] = {RATION_TOKEN_BUCKET, RATION_LEAKY_BUCKET,
+                                                  RATION_FIXED_WINDOW, RATION_SLIDING_LOG,
+                                                  RATION_SLIDING_WINDOW};
+
+    return rates[random_below(sizeof rates / sizeof *rates)];
+}
+
 static inline void random_bucket(struct ration_limit *l)
 {
     if (l->algorithm == RATION_LEAKY_BUCKET) {

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "../../model/subject.h"
+#include "core/algorithm.h"
 
 #define HOSTILE_CASES UINT64_C(100000)
 
@@ -137,11 +138,13 @@ static uint64_t shape(limit l)
 static void limits_that_differ_in_amount_share_a_shape(void **unused)
 {
     (void)unused;
-    for (int a = RATION_TOKEN_BUCKET; a < RATION_CONCURRENCY; a++) {
-        limit l = {(enum ration_algorithm)a, .amount = 100, .period_ns = MINUTE};
-        limit twice = {(enum ration_algorithm)a, .amount = 200, .period_ns = MINUTE};
+    for (const struct rn_algorithm *a = rn_algorithms; a->name; a++) {
+        limit l = {a->algorithm, .amount = 100, .period_ns = MINUTE};
+        limit twice = {a->algorithm, .amount = 200, .period_ns = MINUTE};
 
-        if (a == RATION_LEAKY_BUCKET) /* a queue's window is how long one waits */
+        if (!a->is_rate)
+            continue;
+        if (a->algorithm == RATION_LEAKY_BUCKET) /* a queue's window is how long one waits */
             l.queue = 99, twice.queue = 199;
         assert_true(shape(l) == shape(twice));
     }
@@ -279,9 +282,10 @@ static void unlimited_admits_everything(void **unused)
 static void an_amount_of_0_refuses_all(void **unused)
 {
     (void)unused;
-    for (int a = RATION_TOKEN_BUCKET; a <= RATION_CONCURRENCY; a++) {
-        struct subject s =
-            subject_new(&(limit){(enum ration_algorithm)a, .amount = 0, .period_ns = MINUTE});
+    for (const struct rn_algorithm *a = rn_algorithms; a->name; a++) {
+        if (a->algorithm == RATION_UNLIMITED)
+            continue;
+        struct subject s = subject_new(&(limit){a->algorithm, .amount = 0, .period_ns = MINUTE});
 
         assert_false(take(&s, BASE, 1).allowed);
         assert_int_equal(take(&s, BASE, 1).retry_after_ns, RN_NEVER);
@@ -327,12 +331,15 @@ static uint64_t hostile_word(int64_t now)
 
 static void no_content_of_a_state_does_harm(void **unused)
 {
+    static const enum rn_op ops[] = {RN_PEEK,  RN_OLDEST,    RN_TAKE,   RN_DRAIN, RN_FORCE,
+                                     RN_DEBIT, RN_GIVE_BACK, RN_CREDIT, RN_RENEW, RN_RELEASE};
+
     (void)unused;
     random_init();
     for (uint64_t i = 0; i < HOSTILE_CASES * soak_factor(); i++) {
         limit l = {RATION_CONCURRENCY, .amount = random_below(40)};
         if (random_below(7))
-            l = random_limit((enum ration_algorithm)random_below(RATION_CONCURRENCY));
+            l = random_limit(random_algorithm());
         struct subject s = subject_new(&l);
         int64_t now = random_below(9) ? BASE : (int64_t)random_below((uint64_t)DAY);
 
@@ -341,7 +348,7 @@ static void no_content_of_a_state_does_harm(void **unused)
         for (uint32_t w = 0; w < s.words; w++)
             s.state[w] = hostile_word(now);
         for (int step = 0; step < 4; step++) {
-            struct rn_ask ask = {.op = (enum rn_op)random_below(RN_RESET),
+            struct rn_ask ask = {.op = ops[random_below(sizeof ops / sizeof *ops)],
                                  .now_ns = now,
                                  .cost = random_cost(s.limit.cap),
                                  .id = 1 + random_below(100),

@@ -30,11 +30,6 @@ static void need_at(const struct subject *s, bool holds, const char *what, int l
 }
 #define need(subject, condition) need_at(subject, condition, #condition, __LINE__)
 
-static enum ration_algorithm random_algorithm(void)
-{
-    return (enum ration_algorithm)random_below(RATION_CONCURRENCY);
-}
-
 /* ---- idle */
 
 static void spend_at_random(struct subject *s, int64_t *now)

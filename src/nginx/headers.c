@@ -27,9 +27,12 @@ ngx_int_t rn_ngx_headers_note(struct rn_ngx_context *context, const struct ratio
 RN_HOT static ngx_int_t filter(ngx_http_request_t *r)
 {
     struct rn_ngx_context *context = r == r->main ? rn_ngx_context_find(r) : NULL;
-    u_char *at = context ? context->headers.data : NULL;
-    u_char *end = context ? at + context->headers.len : NULL;
+    u_char *at = NULL, *end = NULL;
 
+    if (context && context->headers.len != 0) {
+        at = context->headers.data;
+        end = at + context->headers.len;
+    }
     while (at < end) { /* lines "Name: value\r\n" */
         u_char *colon = memchr(at, ':', (size_t)(end - at));
         u_char *line_end = memchr(at, '\r', (size_t)(end - at));

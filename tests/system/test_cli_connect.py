@@ -18,6 +18,8 @@ def test_no_daemon():
     assert (answer.status, answer.out, answer.err) == (
         2, "", f"ration: cannot reach rationd at {address}: connection refused; is it running? "
                "--admin ADDR names another address\n")
+    answer = run("ban", "list", "--json", "--admin", address)
+    assert (answer.status, answer.out) == (2, "")
     answer = run("check", "--http", address, "ip=192.0.2.7")
     assert answer.err == (
         f"ration: cannot reach rationd at {address}: connection refused; is it running? "

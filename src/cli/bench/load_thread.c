@@ -45,7 +45,7 @@ static void count(uint64_t *counter)
 static bool connect_one(struct rn_bench_thread *d, struct rn_bench_conn *c)
 {
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = c};
-    struct rn_endpoint_deadline until = {now_ns() + CONNECT_NS, -1};
+    struct rn_endpoint_deadline until = {now_ns() + CONNECT_NS, -1, "does it speak TLS?"};
     bool unreachable;
 
     if (!rn_endpoint_connect(d->plan->endpoint, &c->stream, &until, d->problem, &unreachable))

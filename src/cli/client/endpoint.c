@@ -98,9 +98,8 @@ bool rn_endpoint_wait(const struct rn_endpoint *endpoint, const struct rn_stream
     if (ready > 0)
         snprintf(problem, RN_ENDPOINT_PROBLEM, "interrupted");
     else
-        snprintf(problem, RN_ENDPOINT_PROBLEM,
-                 "rationd at %s does not answer in time; --timeout waits longer",
-                 endpoint->address.text);
+        snprintf(problem, RN_ENDPOINT_PROBLEM, "rationd at %s does not answer in time; %s",
+                 endpoint->address.text, until->advice);
     return false;
 }
 

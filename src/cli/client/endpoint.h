@@ -27,8 +27,9 @@ void rn_endpoint_done(struct rn_endpoint *endpoint);
 
 /* How long to wait. */
 struct rn_endpoint_deadline {
-    int64_t ns;  /* of the monotonic clock */
-    int wake_fd; /* -1, or ends a wait early when it becomes readable */
+    int64_t ns;         /* of the monotonic clock */
+    int wake_fd;        /* -1, or ends a wait early when it becomes readable */
+    const char *advice; /* if it passes */
 };
 
 /* Connects, and does the TLS handshake if the address asks for it. False: `problem` says why not;

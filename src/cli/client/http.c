@@ -33,8 +33,9 @@ static bool fail(struct rn_cli_http *c, const char *format, ...)
 
 void rn_cli_http_init(struct rn_cli_http *c)
 {
-    *c = (struct rn_cli_http){
-        .timeout_ns = 5 * RN_SECOND_NS, .until.wake_fd = -1, .stream = {.fd = -1}};
+    *c = (struct rn_cli_http){.timeout_ns = 5 * RN_SECOND_NS,
+                              .until = {.wake_fd = -1, .advice = "--timeout waits longer"},
+                              .stream = {.fd = -1}};
 }
 
 void rn_cli_http_done(struct rn_cli_http *c)

@@ -123,21 +123,6 @@ static void add(struct series *s, const struct ration_outcome *o, uint64_t numbe
     s->last = *o;
 }
 
-/* Prints the last run, the totals, and the limits after the last decision. */
-static void put_end(const struct series *s)
-{
-    put_run(s);
-    if (s->options->times > 1)
-        rn_output_put(&s->out, RN_BOLD, "%" PRIu64 " allowed, %" PRIu64 " refused\n", s->count[1],
-                      s->count[0]);
-    if (!s->last.decision.allowed && s->last.message[0] != '\0') {
-        rn_output_put(&s->out, RN_PLAIN, "message: ");
-        rn_output_escaped(&s->out, rn_slice_of(s->last.message));
-        rn_output_put(&s->out, RN_PLAIN, "\n");
-    }
-    rn_cli_decision_table(&s->out, &s->last, &s->matched);
-}
-
 /* Decides --times times and prints that. Returns the exit status. */
 static int run(struct series *s)
 {
@@ -163,8 +148,18 @@ static int run(struct series *s)
         return RN_EXIT_ERROR;
     if (json && several)
         printf("],\"allowed\":%" PRIu64 ",\"refused\":%" PRIu64 "}\n", s->count[1], s->count[0]);
-    else if (!json)
-        put_end(s);
+    if (json)
+        return s->count[0] == 0 ? RN_EXIT_OK : RN_EXIT_REFUSED;
+    put_run(s);
+    if (several)
+        rn_output_put(&s->out, RN_BOLD, "%" PRIu64 " allowed, %" PRIu64 " refused\n", s->count[1],
+                      s->count[0]);
+    if (!s->last.decision.allowed && s->last.message[0] != '\0') {
+        rn_output_put(&s->out, RN_PLAIN, "message: ");
+        rn_output_escaped(&s->out, rn_slice_of(s->last.message));
+        rn_output_put(&s->out, RN_PLAIN, "\n");
+    }
+    rn_cli_decision_table(&s->out, &s->last, &s->matched);
     return s->count[0] == 0 ? RN_EXIT_OK : RN_EXIT_REFUSED;
 }
 

@@ -201,29 +201,10 @@ static void put_json(const struct sample *s, uint64_t most)
 
 /* --- once, and live ---------------------------------------------------------------- */
 
-static void draw(struct rn_screen *screen, const struct rn_daemon *d, const struct sample *s,
-                 bool fresh)
-{
-    char *text = NULL;
-    size_t len = 0;
-    FILE *memory = open_memstream(&text, &len);
-    struct rn_output out = rn_output_to(stdout, d->options);
-
-    if (memory == NULL)
-        return;
-    out.file = memory;
-    put_head(&out, d, s);
-    if (!fresh)
-        rn_output_put(&out, RN_BAD, "%s; trying again\n\n", d->http.problem);
-    put_rows(&out, s, d->options->count);
-    fclose(memory);
-    rn_screen_show(screen, (struct rn_slice){text, len});
-    free(text);
-}
-
 /* Keeps trying while the daemon is away. */
 static int show_live(struct rn_daemon *d, struct sample samples[2])
 {
+    struct rn_output out = rn_output_to(stdout, d->options);
     struct rn_screen screen;
     enum rn_screen_event event = RN_SCREEN_TIME;
     bool fresh = true;
@@ -235,7 +216,19 @@ static int show_live(struct rn_daemon *d, struct sample samples[2])
     }
     d->http.until.wake_fd = screen.wake_fd;
     for (int64_t next_ns = samples[0].at_ns; event != RN_SCREEN_QUIT;) {
-        draw(&screen, d, &samples[0], fresh);
+        char *text = NULL;
+        size_t len = 0;
+
+        out.file = open_memstream(&text, &len);
+        if (out.file != NULL) {
+            put_head(&out, d, &samples[0]);
+            if (!fresh)
+                rn_output_put(&out, RN_BAD, "%s; trying again\n\n", d->http.problem);
+            put_rows(&out, &samples[0], d->options->count);
+            fclose(out.file);
+            rn_screen_show(&screen, (struct rn_slice){text, len});
+            free(text);
+        }
         if (event == RN_SCREEN_TIME)
             next_ns = rn_clock_read_ns(CLOCK_MONOTONIC) + d->options->interval_ns;
         event = rn_screen_wait(&screen, next_ns);

@@ -16,11 +16,9 @@ static int explain_files(struct rn_offline *offline)
     struct ration_request request = {
         .attributes = o->attributes, .count = o->attribute_count, .cost = o->cost};
     const struct rn_explanation_descriptor descriptor = {
-        .put = o->json ? rn_cli_explain_json_descriptor : NULL,
-        .put_rule = o->json ? rn_cli_explain_json_descriptor_rule : NULL,
-        .arg = offline};
+        o->json ? rn_cli_explain_json_descriptor : NULL,
+        o->json ? rn_cli_explain_json_descriptor_rule : NULL, offline};
     struct rn_output out = rn_output_to(stdout, o);
-    const struct rn_cli_json *answer = NULL;
     struct ration_outcome outcome;
     struct rn_arena arena = {0};
     struct rn_buf json = {0};
@@ -35,12 +33,14 @@ static int explain_files(struct rn_offline *offline)
                                                        o->json && o->matching,
                                                        offline->envoy ? &descriptor : NULL});
     rn_members_close(&m, '}');
+    code = code == 0 && json.failed ? RATION_ENOMEM : code;
     if (code != 0) {
         rn_output_error("no decision: %s", ration_error_text(code));
     } else if (o->json) {
         rn_output_json(&json);
     } else {
-        answer = json.failed ? NULL : rn_cli_json_parse(&arena, json.data, json.len, NULL);
+        const struct rn_cli_json *answer = rn_cli_json_parse(&arena, json.data, json.len, NULL);
+
         rn_cli_explain_put_request(&out, o, answer);
         if (offline->envoy)
             rn_cli_explain_put_descriptor(&out, offline, &outcome);

@@ -150,7 +150,7 @@ static void put_limit(const struct rn_output *out, const struct rn_cli_json *lim
                     algorithm = rn_cli_json_text(limit, "algorithm");
     bool window = rn_slice_is(algorithm, "sliding-log") ||
                   rn_slice_is(algorithm, "sliding-window") ||
-                  (rn_slice_is(algorithm, "fixed-window") &&
+                  (rn_slice_is(algorithm, "fixed-window") && text.len > 0 &&
                    memmem(text.data, text.len, "calendar", 8) == NULL);
     uint64_t amount, remaining;
 

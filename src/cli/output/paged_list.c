@@ -23,6 +23,8 @@ static bool put_page(struct rn_daemon *d, const struct rn_paged_list *list, uint
     rn_buf_put_char(&target, '\0');
     if (!target.failed)
         ok = rn_daemon_do(d, &(struct rn_daemon_request){.method = "GET", .target = target.data});
+    if (ok && d->options->json && after == 0)
+        rn_buf_putf(&json, "{\"%s\":[", list->name);
     for (entry = ok ? rn_cli_json_list(d->answer, list->name) : NULL; entry; entry = entry->next) {
         if (d->options->json) {
             rn_buf_put_literal(&json, "\n");
@@ -51,8 +53,6 @@ int rn_paged_list_print(struct rn_daemon *d, const struct rn_paged_list *list)
     uint64_t next = 0;
 
     rn_columns_init(&columns, list->titles, list->title_count);
-    if (json)
-        printf("{\"%s\":[", list->name);
     do {
         uint64_t after = next;
 

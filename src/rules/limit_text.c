@@ -62,23 +62,6 @@ static bool accept_word(struct reader *r, const char *keyword)
     return true;
 }
 
-static bool accept_per(struct reader *r)
-{
-    struct reader start = *r;
-
-    (void)(accept_word(r, "r") || accept_word(r, "req") || accept_word(r, "request") ||
-           accept_word(r, "requests"));
-    if (accept_word(r, "per"))
-        return true;
-    skip_space(r);
-    if (r->pos != r->len && r->text[r->pos] == '/') {
-        r->pos++;
-        return true;
-    }
-    *r = start;
-    return false;
-}
-
 static struct rn_quote found(const struct reader *r)
 {
     return rn_error_quote(r->text, r->len, r->pos);
@@ -96,34 +79,27 @@ static int read_duration(struct reader *r, int64_t *ns)
     return rn_number_parse_duration(r->text, r->len, &r->pos, ns, r->error);
 }
 
-/* Whether a keyword was meant: one letter too many, too few or wrong, or two
- * neighbours swapped. What the two have in common at either end is set aside;
- * the rest tells. */
-static bool is_near(const char *word, size_t len, const char *keyword)
-{
-    size_t want = strlen(keyword), head = 0, tail = 0;
-
-    while (head < len && head < want && (word[head] | 0x20) == keyword[head])
-        head++;
-    while (tail < len - head && tail < want - head &&
-           (word[len - 1 - tail] | 0x20) == keyword[want - 1 - tail])
-        tail++;
-    len -= head + tail;
-    want -= head + tail;
-    word += head;
-    keyword += head;
-    return (len <= 1 && want <= 1) || (len == 2 && want == 2 && (word[0] | 0x20) == keyword[1] &&
-                                       (word[1] | 0x20) == keyword[0]);
-}
-
-/* The keyword of a NULL-terminated list that is close to the word found, or NULL. */
+/* The keyword of a NULL-terminated list that was probably meant: one letter is wrong, missing or
+ * too many, or two neighbours are swapped. What the word and the keyword have in common at either
+ * end is set aside; the rest decides. NULL: none. */
 static const char *guess_word(const struct reader *r, const char *const *keywords)
 {
-    size_t len = word_len(r);
+    size_t word_size = word_len(r);
 
-    for (; len >= 2 && *keywords != NULL; keywords++)
-        if (is_near(r->text + r->pos, len, *keywords))
+    for (; word_size >= 2 && *keywords != NULL; keywords++) {
+        const char *word = r->text + r->pos, *keyword = *keywords;
+        size_t len = word_size, want = strlen(keyword);
+
+        for (; len > 0 && want > 0 && (*word | 0x20) == *keyword; len--, want--) {
+            word++;
+            keyword++;
+        }
+        for (; len > 0 && want > 0 && (word[len - 1] | 0x20) == keyword[want - 1]; len--)
+            want--;
+        if ((len <= 1 && want <= 1) || (len == 2 && want == 2 && (word[0] | 0x20) == keyword[1] &&
+                                        (word[1] | 0x20) == keyword[0]))
             return *keywords;
+    }
     return NULL;
 }
 
@@ -154,21 +130,6 @@ static int read_burst(struct reader *r, struct ration_limit *limit)
     return 0;
 }
 
-/* After "in". */
-static int read_steps(struct reader *r, struct ration_limit *limit)
-{
-    if (!accept_word(r, "steps") || !accept_word(r, "of"))
-        return FAIL(r, "expected \"in steps of\" and a length of time, found %s", found(r).text);
-    skip_space(r);
-    size_t at = r->pos;
-    int failed = read_duration(r, &limit->step_ns);
-    if (!failed && limit->step_ns == 0) {
-        r->pos = at;
-        failed = FAIL(r, "steps of no length; leave them out to refill continuously");
-    }
-    return failed;
-}
-
 static int fail_at_option(const struct reader *r)
 {
     static const char *const keywords[] = {"burst", "queue", "in", NULL};
@@ -185,14 +146,15 @@ static int fail_at_option(const struct reader *r)
                 found(r).text);
 }
 
-/* The options after the period, each at most once. */
+/* Reads the options after the period, each at most once. */
 static int read_options(struct reader *r, struct ration_limit *limit)
 {
     int failed = 0;
 
     for (skip_space(r); !failed && r->pos < r->len; skip_space(r)) {
         bool sized = limit->burst != 0 || limit->algorithm == RATION_LEAKY_BUCKET;
-        struct reader start = *r;
+        struct reader start = *r, at;
+
         if (accept_word(r, "burst")) {
             failed = sized ? FAIL(&start, "only one \"burst\" or \"queue\" can be given")
                            : read_burst(r, limit);
@@ -201,8 +163,16 @@ static int read_options(struct reader *r, struct ration_limit *limit)
             failed = sized ? FAIL(&start, "only one \"burst\" or \"queue\" can be given")
                            : read_option(r, "queue", &limit->queue);
         } else if (accept_word(r, "in")) {
-            failed = limit->step_ns != 0 ? FAIL(&start, "\"in steps of\" is given twice")
-                                         : read_steps(r, limit);
+            if (limit->step_ns != 0)
+                return FAIL(&start, "\"in steps of\" is given twice");
+            if (!accept_word(r, "steps") || !accept_word(r, "of"))
+                return FAIL(r, "expected \"in steps of\" and a length of time, found %s",
+                            found(r).text);
+            skip_space(r);
+            at = *r;
+            failed = read_duration(r, &limit->step_ns);
+            if (!failed && limit->step_ns == 0)
+                failed = FAIL(&at, "steps of no length; leave them out to refill continuously");
         } else {
             failed = fail_at_option(r);
         }
@@ -225,20 +195,6 @@ static const char *const calendar_units[] = {
 #define CALENDAR_UNITS "write calendar day, week, month or year"
 #define ZONES "write one such as Europe/Rome, America/New_York or UTC"
 
-static int read_calendar_unit(struct reader *r, enum ration_calendar *unit)
-{
-    for (int i = RATION_CALENDAR_DAY; i <= RATION_CALENDAR_YEAR; i++) {
-        if (accept_word(r, calendar_units[i])) {
-            *unit = (enum ration_calendar)i;
-            return 0;
-        }
-    }
-    const char *meant = guess_word(r, calendar_units + RATION_CALENDAR_DAY);
-    if (meant != NULL)
-        return FAIL(r, "unexpected %s; did you mean \"%s\"?", found(r).text, meant);
-    return FAIL(r, "expected a unit of the calendar, found %s; " CALENDAR_UNITS, found(r).text);
-}
-
 /* Options of other limits are errors here. */
 static int refuse_options(struct reader *r)
 {
@@ -251,40 +207,41 @@ static int refuse_options(struct reader *r)
     return 0;
 }
 
-/* UTC is what no zone means: it is not kept. */
-static int read_zone(struct reader *r, char zone[RATION_ZONE_TEXT])
+/* After "calendar": a unit, and perhaps a time zone. */
+static int read_calendar(struct reader *r, struct ration_limit *limit)
 {
+    int unit = RATION_CALENDAR_DAY, failed;
     size_t len = 0;
 
+    while (unit <= RATION_CALENDAR_YEAR && !accept_word(r, calendar_units[unit]))
+        unit++;
+    if (unit > RATION_CALENDAR_YEAR) {
+        const char *meant = guess_word(r, calendar_units + RATION_CALENDAR_DAY);
+
+        return meant != NULL ? FAIL(r, "unexpected %s; did you mean \"%s\"?", found(r).text, meant)
+                             : FAIL(r, "expected a unit of the calendar, found %s; " CALENDAR_UNITS,
+                                    found(r).text);
+    }
+    limit->algorithm = RATION_FIXED_WINDOW;
+    limit->calendar = (enum ration_calendar)unit;
+    limit->period_ns = rn_limit_period(limit);
+    if ((failed = refuse_options(r)) != 0)
+        return failed;
     skip_space(r);
     const char *name = r->text + r->pos;
     while (r->pos + len < r->len && name[len] != ' ' && (name[len] < '\t' || name[len] > '\r')) {
         char c = name[len++];
         bool is_letter = (c | 0x20) >= 'a' && (c | 0x20) <= 'z';
+
         if (!is_letter && (c < '0' || c > '9') && (c == '\0' || strchr("_+-/", c) == NULL))
             return FAIL(r, "%s is no name of a time zone; " ZONES, found(r).text);
     }
     if (len >= RATION_ZONE_TEXT)
         return FAIL(r, "%s is too long for a time zone; " ZONES, found(r).text);
     r->pos += len;
-    if (len != 3 || memcmp(name, "UTC", 3) != 0)
-        memcpy(zone, name, len);
-    return 0;
-}
-
-/* After "calendar". */
-static int read_calendar(struct reader *r, struct ration_limit *limit)
-{
-    limit->algorithm = RATION_FIXED_WINDOW;
-    int failed = read_calendar_unit(r, &limit->calendar);
-    limit->period_ns = rn_limit_period(limit);
-    if (!failed)
-        failed = refuse_options(r);
-    if (!failed)
-        failed = read_zone(r, limit->zone);
-    if (!failed)
-        failed = refuse_options(r);
-    return failed ? failed : read_end(r);
+    if (len != 3 || memcmp(name, "UTC", 3) != 0) /* without a zone, it is UTC */
+        memcpy(limit->zone, name, len);
+    return (failed = refuse_options(r)) != 0 ? failed : read_end(r);
 }
 
 /* After "per". */
@@ -345,8 +302,20 @@ static int read_limit(struct reader *r, struct ration_limit *limit)
         limit->algorithm = RATION_CONCURRENCY;
         return read_end(r);
     }
-    if (accept_per(r))
+    struct reader start = *r; /* 5/min, 10 r/s, 100 requests per minute */
+
+    (void)(accept_word(r, "r") || accept_word(r, "req") || accept_word(r, "request") ||
+           accept_word(r, "requests"));
+    bool per = accept_word(r, "per");
+
+    skip_space(r);
+    if (per)
         return read_period(r, limit);
+    if (r->pos != r->len && r->text[r->pos] == '/') {
+        r->pos++;
+        return read_period(r, limit);
+    }
+    *r = start;
     const char *meant = guess_word(r, keywords);
     if (meant != NULL)
         return FAIL(r, "unexpected %s; did you mean \"%s\"?", found(r).text, meant);

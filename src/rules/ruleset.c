@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Loads files and directories into a ruleset: detects the format of each, lets its
- * reader fill a builder, and checks the whole. The root's
- * files come first, then those of each team. All files of the root, or of a
- * team, are read before any is understood, since a rule may refer to what
- * another file says.
+ * Loads files and directories into a ruleset: detects the format of each file, lets its reader fill
+ * a builder, and checks the result. The root's files come first, then those of each team. The
+ * sections of all files of the root, or of a team, are read before their rules, since a rule may
+ * refer to a section of another file.
  *
- * When only teams have errors, and earlier versions of them are known, those
- * are compiled in their place, until nothing is wrong or nothing can be
- * replaced any more.
+ * If only teams have errors, and earlier versions of them are known, those are compiled instead,
+ * until there is no error or nothing left to replace.
  */
 #include "rules/ruleset.h"
 
@@ -30,25 +28,6 @@ struct loader {
 
 /* --- one set of texts -------------------------------------------------------------- */
 
-/* A file says by its keys which format it is in. */
-static bool is_envoy(const struct rn_node *root, struct rn_report *report, bool *refused)
-{
-    const struct rn_node *domain = rn_node_find(root, "domain");
-    const struct rn_node *descriptors = rn_node_find(root, "descriptors");
-    const struct rn_node *theirs = domain != NULL ? domain : descriptors;
-
-    if (theirs == NULL)
-        return false;
-    if (rn_node_find(root, "limits") == NULL)
-        return true;
-    *refused = true;
-    rn_report_error(report, theirs->key->at,
-                    "a file with both \"limits\" (the native format) and \"%s\" (Envoy's); put "
-                    "them in two files",
-                    theirs->key->text.data);
-    return false;
-}
-
 /* Whether a team's file says what only the root's may; reported. */
 static bool oversteps(const struct rn_node *root, struct rn_report *report)
 {
@@ -69,7 +48,8 @@ static bool oversteps(const struct rn_node *root, struct rn_report *report)
     return found;
 }
 
-/* False after reporting: neither format, or not allowed in a team. The file is skipped. */
+/* Finds out the format of a file by its keys. False after reporting: neither format, or not allowed
+ * in a team. The file is skipped. */
 static bool tell_format(struct source *source, bool is_team, struct rn_report *report)
 {
     struct rn_node *root = source->document.root;
@@ -77,20 +57,31 @@ static bool tell_format(struct source *source, bool is_team, struct rn_report *r
 
     if (root == NULL)
         return false;
-    if (is_team && root->kind == RN_NODE_MAP)
-        refused = oversteps(root, report);
-    else if (root->kind == RN_NODE_MAP)
-        source->envoy = is_envoy(root, report, &refused);
-    else
+    const struct rn_node *domain = rn_node_find(root, "domain");
+    const struct rn_node *theirs = domain != NULL ? domain : rn_node_find(root, "descriptors");
+
+    if (root->kind != RN_NODE_MAP) {
         rn_report_error(report, root->at,
                         "a rules file is a map of sections such as \"limits:\", found %s",
                         rn_node_describe(root).text);
-    if (refused || root->kind != RN_NODE_MAP)
+        refused = true;
+    } else if (is_team) {
+        refused = oversteps(root, report);
+    } else if (theirs != NULL && rn_node_find(root, "limits") != NULL) {
+        rn_report_error(report, theirs->key->at,
+                        "a file with both \"limits\" (the native format) and \"%s\" (Envoy's); put "
+                        "them in two files",
+                        theirs->key->text.data);
+        refused = true;
+    } else {
+        source->envoy = theirs != NULL;
+    }
+    if (refused)
         source->document.root = NULL;
-    return source->document.root != NULL;
+    return !refused;
 }
 
-/* The files of the root or of a team: `count` sources. */
+/* Reads the files of the root or of a team. */
 static void understand(struct loader *loader, struct source *sources, uint32_t count)
 {
     struct rn_builder *builder = &loader->builder;
@@ -111,7 +102,7 @@ static void understand(struct loader *loader, struct source *sources, uint32_t c
     }
 }
 
-/* Makes a document of a file. */
+/* Parses a file into a document. */
 static void add_source(struct loader *loader, const struct rn_team_file *file)
 {
     struct rn_builder *builder = &loader->builder;
@@ -192,24 +183,10 @@ struct attempt {
     struct rn_teams *teams;
     const struct rn_teams *last;
     struct rn_report *report;
-    uint32_t first_file; /* of this attempt, in the report */
+    uint32_t first_file; /* index in the report of this attempt's first file */
 };
 
-/* The team of a file in this attempt; NULL: none. */
-static struct rn_team *team_of(const struct attempt *a, uint32_t file)
-{
-    if (file < a->first_file || file == RN_REPORT_NO_FILE)
-        return NULL;
-    file -= a->first_file;
-    for (uint32_t i = 0; i < a->teams->count; i++) {
-        if (file < a->teams->items[i].file_count)
-            return &a->teams->items[i];
-        file -= a->teams->items[i].file_count;
-    }
-    return NULL;
-}
-
-/* Errors of this attempt, all of teams', and those before. */
+/* Keeps the errors of this attempt, all of which are of teams, and everything before it. */
 static bool is_wanted(void *arg, const struct rn_diagnostic *d)
 {
     const struct attempt *a = arg;
@@ -226,11 +203,15 @@ static bool replace_teams(struct attempt *a)
 
     for (uint32_t i = 0; i < report->kept_count; i++) {
         const struct rn_diagnostic *d = &report->kept[i];
-        struct rn_team *team = team_of(a, d->at.file);
+        uint32_t file = d->at.file - a->first_file, t = 0;
 
-        if (d->severity != RN_ERROR || (d->at.file < a->first_file && team == NULL))
-            continue;
-        if (team == NULL || team->name.len == 0 || team->kept)
+        if (d->severity != RN_ERROR || d->at.file < a->first_file)
+            continue; /* errors of earlier attempts stay */
+        while (t < a->teams->count && file >= a->teams->items[t].file_count)
+            file -= a->teams->items[t++].file_count;
+        struct rn_team *team = t < a->teams->count ? &a->teams->items[t] : NULL;
+
+        if (d->at.file == RN_REPORT_NO_FILE || team == NULL || team->name.len == 0 || team->kept)
             return false;
         team->errors++;
         found = true;

@@ -300,8 +300,8 @@ static void lint_beside_envoy(const struct rn_linter *l)
 /* --- all checks -------------------------------------------------------------------- */
 
 static void (*const checks[])(const struct rn_linter *l) = {
-    lint_windows,  lint_coverage,     lint_single_limit, lint_repeats,
-    lint_outcomes, lint_beside_envoy, lint_servers,      rn_lint_names};
+    lint_windows,      lint_coverage, lint_single_limit,  lint_repeats,       lint_outcomes,
+    lint_beside_envoy, lint_servers,  rn_lint_rule_names, rn_lint_attributes, rn_lint_methods};
 
 void rn_lint_ruleset(const struct rn_ruleset *ruleset, struct rn_report *report)
 {

@@ -21,6 +21,8 @@ struct rn_place rn_lint_rule_place(const struct rn_linter *l, const struct rn_ru
 bool rn_lint_holds(const struct rn_condition *condition, struct rn_slice value);
 
 void rn_lint_rule(const struct rn_linter *l, const struct rn_rule *rule);
-void rn_lint_names(const struct rn_linter *l);
+void rn_lint_rule_names(const struct rn_linter *l);
+void rn_lint_attributes(const struct rn_linter *l);
+void rn_lint_methods(const struct rn_linter *l);
 
 #endif

@@ -27,7 +27,7 @@ static int by_letters(const void *a, const void *b)
     return order != 0 ? order : (x->index > y->index) - (x->index < y->index);
 }
 
-static void lint_rule_names(const struct rn_linter *l)
+void rn_lint_rule_names(const struct rn_linter *l)
 {
     const struct rn_rule **sorted = calloc(l->rule_count, sizeof *sorted);
 
@@ -102,7 +102,7 @@ static bool is_slip(struct rn_slice a, struct rn_slice b)
 }
 
 /* Warns of attributes used once, not declared, and close to a more common name. */
-static void lint_attributes(const struct rn_linter *l)
+void rn_lint_attributes(const struct rn_linter *l)
 {
     const struct rn_ruleset *ruleset = l->ruleset;
     const char *usual[WELL_KNOWN + RN_ATTRIBUTES_MAX];
@@ -142,27 +142,27 @@ static void lint_attributes(const struct rn_linter *l)
 
 /* --- methods ----------------------------------------------------------------------- */
 
-static void lint_methods(const struct rn_linter *l, const struct rn_rule *rule,
-                         const struct rn_condition *c)
+void rn_lint_methods(const struct rn_linter *l)
 {
-    if (!rn_slice_is(l->ruleset->attributes[c->attribute].name, "method"))
-        return;
-    for (uint32_t i = 0; i < c->value_count; i++) {
-        const char *meant = rn_suggest(c->values[i], methods, RN_COUNT(methods));
+    for (uint32_t r = 0; r < l->rule_count; r++) {
+        const struct rn_rule *rule = l->rules[r];
 
-        if (c->test == RN_TEST_EQUALS && meant != NULL && !rn_slice_is(c->values[i], meant))
-            rn_report_warning(l->report, rn_lint_place(l, rule->file, c->line, c->column),
-                              "%s is no usual method; did you mean \"%s\"?",
-                              rn_excerpt(c->values[i]).text, meant);
+        for (uint32_t a = 0; a < rule->alternative_count; a++) {
+            for (uint32_t n = 0; n < rule->alternatives[a].condition_count; n++) {
+                const struct rn_condition *c = &rule->alternatives[a].conditions[n];
+                bool is_method = rn_slice_is(l->ruleset->attributes[c->attribute].name, "method");
+
+                for (uint32_t i = 0; is_method && i < c->value_count; i++) {
+                    const char *meant = rn_suggest(c->values[i], methods, RN_COUNT(methods));
+
+                    if (c->test == RN_TEST_EQUALS && meant != NULL &&
+                        !rn_slice_is(c->values[i], meant))
+                        rn_report_warning(l->report,
+                                          rn_lint_place(l, rule->file, c->line, c->column),
+                                          "%s is no usual method; did you mean \"%s\"?",
+                                          rn_excerpt(c->values[i]).text, meant);
+                }
+            }
+        }
     }
-}
-
-void rn_lint_names(const struct rn_linter *l)
-{
-    lint_rule_names(l);
-    lint_attributes(l);
-    for (uint32_t i = 0; i < l->rule_count; i++)
-        for (uint32_t a = 0; a < l->rules[i]->alternative_count; a++)
-            for (uint32_t n = 0; n < l->rules[i]->alternatives[a].condition_count; n++)
-                lint_methods(l, l->rules[i], &l->rules[i]->alternatives[a].conditions[n]);
 }

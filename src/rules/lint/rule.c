@@ -289,15 +289,17 @@ static void warn_of_levels(const struct rn_linter *l, const struct rn_rule *rule
     }
 }
 
+static void (*const checks_of_alternatives[])(const struct rn_linter *l, const struct rn_rule *rule,
+                                              const struct rn_alternative *a) = {
+    lint_conditions, lint_letters, lint_key};
+
 void rn_lint_rule(const struct rn_linter *l, const struct rn_rule *rule)
 {
     const struct rn_rule_limit *limit;
 
-    for (uint32_t a = 0; a < rule->alternative_count; a++) {
-        lint_conditions(l, rule, &rule->alternatives[a]);
-        lint_letters(l, rule, &rule->alternatives[a]);
-        lint_key(l, rule, &rule->alternatives[a]);
-    }
+    for (uint32_t a = 0; a < rule->alternative_count; a++)
+        for (size_t i = 0; i < RN_COUNT(checks_of_alternatives); i++)
+            checks_of_alternatives[i](l, rule, &rule->alternatives[a]);
     lint_alternatives(l, rule);
     lint_tiers(l, rule);
     RN_RULE_EACH_LIMIT(limit, rule)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The names half of the index: what a request may call an attribute. One name
- * may feed several attributes (two taken from the same header); `ip` and `path`
- * are always there because others are derived from them.
+ * Maps the names of attributes in a request to the attributes of rules. One name may stand for
+ * several attributes, such as two that come from the same header; `ip` and `path` are always there
+ * because others are derived from them.
  */
 #include "rules/match/index_internal.h"
 
@@ -32,34 +32,25 @@ static uint16_t add_name(struct names *names, struct rn_slice text)
     }
 }
 
-/* The attribute's name in a request; data NULL: out of memory. */
-static struct rn_slice request_name(struct rn_arena *arena, const struct rn_attribute *attribute)
-{
-    size_t prefix = sizeof HEADER - 1;
-    char *text;
-
-    if (attribute->source == RN_SOURCE_REQUEST)
-        return attribute->name;
-    text = rn_arena_alloc(arena, prefix + attribute->header.len);
-    if (!text)
-        return (struct rn_slice){NULL, 0};
-    memcpy(text, HEADER, prefix);
-    memcpy(text + prefix, attribute->header.data, attribute->header.len);
-    return (struct rn_slice){text, prefix + attribute->header.len};
-}
-
 static bool feed(struct names *names, uint16_t *next, struct rn_ruleset *ruleset, uint16_t number)
 {
     const struct rn_attribute *attribute = &ruleset->attributes[number];
-    struct rn_slice text;
+    struct rn_slice text = attribute->name; /* in a request */
     struct rn_index_name *name;
 
     next[number] = RN_NO_ATTRIBUTE;
     if (attribute->source != RN_SOURCE_REQUEST && attribute->source != RN_SOURCE_HEADER)
         return true;
-    text = request_name(&ruleset->arena, attribute);
-    if (!text.data)
-        return false;
+    if (attribute->source == RN_SOURCE_HEADER) {
+        size_t prefix = sizeof HEADER - 1;
+        char *full = rn_arena_alloc(&ruleset->arena, prefix + attribute->header.len);
+
+        if (!full)
+            return false;
+        memcpy(full, HEADER, prefix);
+        memcpy(full + prefix, attribute->header.data, attribute->header.len);
+        text = (struct rn_slice){full, prefix + attribute->header.len};
+    }
     name = &names->items[add_name(names, text)];
     next[number] = name->attribute;
     name->attribute = number;

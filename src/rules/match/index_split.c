@@ -76,25 +76,24 @@ static bool file_value(const struct rn_condition *c, uint32_t i, struct rn_index
     return true;
 }
 
-static bool can_ask(const struct rn_condition *c)
-{
-    struct rn_index_entry f;
-
-    if (c->negated || (c->test != RN_TEST_EQUALS && c->test != RN_TEST_PATTERN))
-        return false;
-    for (uint32_t i = 0; i < c->value_count; i++)
-        if (!file_value(c, i, &f))
-            return false;
-    return true;
-}
-
+/* The conditions that are not used yet and can be asked for, as bits. */
 static uint32_t usable(const struct rn_index_candidate *candidate, struct rn_index_item item)
 {
     uint32_t mask = 0;
 
-    for (uint32_t i = 0; i < candidate->condition_count && i < CONDITIONS_MAX; i++)
-        if (!(item.used >> i & 1) && can_ask(&candidate->conditions[i]))
+    for (uint32_t i = 0; i < candidate->condition_count && i < CONDITIONS_MAX; i++) {
+        const struct rn_condition *c = &candidate->conditions[i];
+        struct rn_index_entry f;
+        uint32_t v = 0;
+
+        if (item.used >> i & 1 || c->negated ||
+            (c->test != RN_TEST_EQUALS && c->test != RN_TEST_PATTERN))
+            continue;
+        while (v < c->value_count && file_value(c, v, &f))
+            v++;
+        if (v == c->value_count)
             mask |= UINT32_C(1) << i;
+    }
     return mask;
 }
 
@@ -148,23 +147,6 @@ static size_t rank(const struct rn_index_list *answers, uint64_t answer)
     return from;
 }
 
-/* The most crowded bucket that filing under this condition would use. */
-static size_t crowd(const struct rn_index_list *answers, const struct rn_condition *c)
-{
-    size_t most = 0;
-    struct rn_index_entry f;
-
-    for (uint32_t v = 0; v < c->value_count; v++) {
-        file_value(c, v, &f);
-        size_t count = f.answer == UINT64_MAX
-                           ? answers->count
-                           : rank(answers, f.answer + 1) - rank(answers, f.answer);
-
-        most = count > most ? count : most;
-    }
-    return most;
-}
-
 uint32_t rn_index_split_choose(const struct rn_index_list *answers,
                                const struct rn_index_candidate *candidate,
                                struct rn_index_item item, size_t bearable)
@@ -173,16 +155,26 @@ uint32_t rn_index_split_choose(const struct rn_index_list *answers,
     size_t best_crowd = bearable;
 
     for (uint32_t i = 0; mask >> i; i++) {
+        const struct rn_condition *c = &candidate->conditions[i];
+        size_t crowd = 0; /* in the most crowded bucket that filing under `c` would use */
+
         if (!(mask >> i & 1))
             continue;
-        const struct rn_condition *c = &candidate->conditions[i];
-        size_t c_crowd = crowd(answers, c);
+        for (uint32_t v = 0; v < c->value_count; v++) {
+            struct rn_index_entry f;
 
-        if (c_crowd < best_crowd ||
-            (c_crowd == best_crowd && (best == RN_INDEX_SPLIT_NONE ||
-                                       c->value_count < candidate->conditions[best].value_count))) {
+            file_value(c, v, &f);
+            size_t count = f.answer == UINT64_MAX
+                               ? answers->count
+                               : rank(answers, f.answer + 1) - rank(answers, f.answer);
+
+            crowd = count > crowd ? count : crowd;
+        }
+        if (crowd < best_crowd ||
+            (crowd == best_crowd && (best == RN_INDEX_SPLIT_NONE ||
+                                     c->value_count < candidate->conditions[best].value_count))) {
             best = i;
-            best_crowd = c_crowd;
+            best_crowd = crowd;
         }
     }
     return best;

@@ -67,26 +67,6 @@ static bool is_double_star(struct rn_slice segment)
     return segment.len == 2 && segment.data[0] == '*' && segment.data[1] == '*';
 }
 
-/* Drops the literal segments at the beginning that both spell alike, which is
- * most of what is matched, without looking for segments. */
-static void skip_common(struct rn_slice *pattern, struct rn_slice *path)
-{
-    size_t len = pattern->len < path->len ? pattern->len : path->len, common = 0;
-
-    for (size_t i = 0; i < len; i++) {
-        char c = pattern->data[i];
-
-        if (c != path->data[i] || c == '*' || c == '{')
-            break;
-        if (c == '/')
-            common = i;
-    }
-    if (common == 0)
-        return;
-    *pattern = (struct rn_slice){pattern->data + common, pattern->len - common};
-    *path = (struct rn_slice){path->data + common, path->len - common};
-}
-
 static bool match_segments(struct rn_slice pattern, struct rn_slice text)
 {
     struct rn_slice wanted = take_segment(&pattern), found = take_segment(&text);
@@ -121,7 +101,21 @@ static bool match_segments(struct rn_slice pattern, struct rn_slice text)
 
 bool rn_pattern_match_path(struct rn_slice pattern, struct rn_slice path)
 {
-    skip_common(&pattern, &path);
+    size_t len = pattern.len < path.len ? pattern.len : path.len, common = 0;
+
+    /* Skip the literal segments that both begin with, which are most of a path. */
+    for (size_t i = 0; i < len; i++) {
+        char c = pattern.data[i];
+
+        if (c != path.data[i] || c == '*' || c == '{')
+            break;
+        if (c == '/')
+            common = i;
+    }
+    if (common != 0) {
+        pattern = (struct rn_slice){pattern.data + common, pattern.len - common};
+        path = (struct rn_slice){path.data + common, path.len - common};
+    }
     if (pattern.len == 3 && memcmp(pattern.data, "/**", 3) == 0 &&
         (path.len == 0 || path.data[0] == '/'))
         return true;
@@ -148,19 +142,6 @@ static const char *segment_fault(struct rn_slice segment)
     return NULL;
 }
 
-/* %2A, %7B or %7D. */
-static bool has_escaped_wildcard(struct rn_slice pattern)
-{
-    for (size_t i = 0; i + 2 < pattern.len; i++) {
-        char high = pattern.data[i + 1], low = (char)(pattern.data[i + 2] | 0x20);
-
-        if (pattern.data[i] == '%' &&
-            ((high == '2' && low == 'a') || (high == '7' && (low == 'b' || low == 'd'))))
-            return true;
-    }
-    return false;
-}
-
 const char *rn_pattern_fault(struct rn_slice pattern)
 {
     struct rn_slice segment;
@@ -170,9 +151,14 @@ const char *rn_pattern_fault(struct rn_slice pattern)
         return "the path is empty; write / for the root or /** for every path";
     if (pattern.data[0] != '/')
         return "a path begins with a slash; write /api/** rather than api/**";
-    if (has_escaped_wildcard(pattern))
-        return "an escaped *, { or } in a pattern would stand for more than itself; write {equals: "
-               "...}, where it does not";
+    for (size_t i = 0; i + 2 < pattern.len; i++) {
+        char high = pattern.data[i + 1], low = (char)(pattern.data[i + 2] | 0x20);
+
+        if (pattern.data[i] == '%' && /* %2A, %7B, %7D */
+            ((high == '2' && low == 'a') || (high == '7' && (low == 'b' || low == 'd'))))
+            return "an escaped *, { or } in a pattern would stand for more than itself; write "
+                   "{equals: ...}, where it does not";
+    }
     if (memchr(pattern.data, '?', pattern.len) || memchr(pattern.data, '#', pattern.len))
         return "a path ends before ? or #, so this can never match; leave the query away";
     while ((segment = take_segment(&pattern)).data)

@@ -24,14 +24,9 @@ struct rn_slice rn_native_full_name(struct rn_builder *builder, struct rn_slice 
 
 /* --- attributes -------------------------------------------------------------------- */
 
-static bool is_upper(char c)
-{
-    return c >= 'A' && c <= 'Z';
-}
-
 static char to_lower(char c)
 {
-    return is_upper(c) ? (char)(c | 0x20) : c;
+    return c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : c;
 }
 
 static bool is_alphanumeric(char c)

@@ -168,7 +168,7 @@ bool rn_mistakes_limit_map(struct rn_builder *builder, const struct rn_node *map
 /* --- throttle.c -------------------------------------------------------------------- */
 
 void rn_native_throttle(struct rn_builder *builder, const struct rn_node *map,
-                        struct rn_throttle *throttle);
+                        struct rn_rule *rule);
 /* Reports a throttle that can never begin under the limits of the rule `map`; call it after they
  * are read. */
 void rn_native_throttle_check(struct rn_builder *builder, const struct rn_node *map,

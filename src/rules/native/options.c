@@ -170,8 +170,9 @@ static void read_fixed_cost(struct rn_builder *builder, const struct rn_node *no
 }
 
 /* A number, or where a request has it: {header: x-cost} or {attribute: tokens}. */
-static void read_cost(struct rn_builder *builder, const struct rn_node *node, struct rn_cost *cost)
+static void read_cost(struct rn_builder *builder, const struct rn_node *node, struct rn_rule *rule)
 {
+    struct rn_cost *cost = &rule->cost;
     static const char *const keys[] = {"header", "attribute", "default", "max"};
     const struct rn_node *header = rn_node_find(node, "header"), *max = rn_node_find(node, "max");
     const struct rn_node *attribute = rn_node_find(node, "attribute");
@@ -235,8 +236,9 @@ static void read_levels(struct rn_builder *builder, const struct rn_node *map,
 }
 
 static void read_priority(struct rn_builder *builder, const struct rn_node *map,
-                          struct rn_priority *priority)
+                          struct rn_rule *rule)
 {
+    struct rn_priority *priority = &rule->priority;
     static const char *const keys[] = {"by", "levels", "default"};
     const struct rn_node *by, *levels, *otherwise;
     int number;
@@ -265,6 +267,26 @@ static void read_priority(struct rn_builder *builder, const struct rn_node *map,
 
 /* --- all options ------------------------------------------------------------------- */
 
+static void read_soft(struct rn_builder *builder, const struct rn_node *node, struct rn_rule *rule)
+{
+    if (rn_node_as_percent(node, builder->report, &rule->soft_percent) && rule->soft_percent == 0)
+        rn_report_error(builder->report, node->at,
+                        "a soft part of 0%% admits nothing more; leave it out");
+}
+
+static void read_response(struct rn_builder *builder, const struct rn_node *node,
+                          struct rn_rule *rule)
+{
+    rn_native_response(builder, node, &rule->response);
+}
+
+static const struct {
+    const char *key;
+    void (*read)(struct rn_builder *builder, const struct rn_node *node, struct rn_rule *rule);
+} options[] = {{"soft", read_soft},         {"throttle", rn_native_throttle},
+               {"cost", read_cost},         {"charge_on", rn_native_charge_on},
+               {"priority", read_priority}, {"response", read_response}};
+
 void rn_native_options(struct rn_builder *builder, const struct rn_node *map, struct rn_rule *rule)
 {
     const struct rn_node *node;
@@ -278,22 +300,11 @@ void rn_native_options(struct rn_builder *builder, const struct rn_node *map, st
         builder, map, "on_store_failure", failures, RN_COUNT(failures), RN_FAIL_LOCAL);
     rule->consistency = (enum rn_consistency)word_of(builder, map, "consistency", consistencies,
                                                      RN_COUNT(consistencies), RN_STRICT);
-    if ((node = rn_node_find(map, "soft")) != NULL &&
-        rn_node_as_percent(node, builder->report, &rule->soft_percent) && rule->soft_percent == 0)
-        rn_report_error(builder->report, node->at,
-                        "a soft part of 0%% admits nothing more; leave it out");
-    if ((node = rn_node_find(map, "throttle")) != NULL)
-        rn_native_throttle(builder, node, &rule->throttle);
-    if ((node = rn_node_find(map, "cost")) != NULL)
-        read_cost(builder, node, &rule->cost);
-    if ((node = rn_node_find(map, "charge_on")) != NULL)
-        rn_native_charge_on(builder, node, rule);
-    if ((node = rn_node_find(map, "priority")) != NULL)
-        read_priority(builder, node, &rule->priority);
+    for (size_t i = 0; i < RN_COUNT(options); i++)
+        if ((node = rn_node_find(map, options[i].key)) != NULL)
+            options[i].read(builder, node, rule);
     if ((node = rn_node_find(map, "spread")) != NULL)
         rn_native_duration(builder, node, &rule->spread_ns);
     if ((node = rn_node_find(map, "max_wait")) != NULL)
         rn_native_duration(builder, node, &rule->max_wait_ns);
-    if ((node = rn_node_find(map, "response")) != NULL)
-        rn_native_response(builder, node, &rule->response);
 }

@@ -96,63 +96,78 @@ static void read_paths(struct rn_builder *builder, const struct rn_node *map)
     static const char *const cases[] = {"match", "ignore"};
     static const char *const parameters[] = {"either", "keep", "ignore"};
     static const char *const extensions[] = {"keep", "ignore"};
+    static const struct {
+        const char *key, *what;
+        const char *const *words;
+        size_t count;
+    } settings[] = {{"case", "way to compare letters", cases, RN_COUNT(cases)},
+                    {"parameters", "way to read parameters", parameters, RN_COUNT(parameters)},
+                    {"extension", "way to read extensions", extensions, RN_COUNT(extensions)}};
     struct rn_path_settings *paths = &builder->ruleset->paths;
-    const struct rn_node *node;
-    int word;
+    int word[RN_COUNT(settings)];
 
     if (!rn_native_map(builder, map, keys, RN_COUNT(keys)))
         return;
-    node = rn_node_find(map, "case");
-    if (node != NULL && (word = rn_native_word(builder, node, "way to compare letters", cases,
-                                               RN_COUNT(cases))) >= 0) {
-        paths->ignore_case = word == 1;
-        builder->ruleset->case_given = true;
+    for (size_t i = 0; i < RN_COUNT(settings); i++) {
+        const struct rn_node *node = rn_node_find(map, settings[i].key);
+
+        word[i] = node == NULL ? -1
+                               : rn_native_word(builder, node, settings[i].what, settings[i].words,
+                                                settings[i].count);
     }
-    node = rn_node_find(map, "parameters");
-    if (node != NULL && (word = rn_native_word(builder, node, "way to read parameters", parameters,
-                                               RN_COUNT(parameters))) >= 0)
-        paths->parameters = (enum rn_path_parameters)word;
-    node = rn_node_find(map, "extension");
-    if (node != NULL && (word = rn_native_word(builder, node, "way to read extensions", extensions,
-                                               RN_COUNT(extensions))) >= 0)
-        paths->ignore_extension = word == 1;
+    builder->ruleset->case_given |= word[0] >= 0;
+    paths->ignore_case = word[0] == 1;
+    paths->parameters = word[1] < 0 ? RN_PARAMETERS_EITHER : (enum rn_path_parameters)word[1];
+    paths->ignore_extension = word[2] == 1;
 }
 
-/* --- all files' sections ----------------------------------------------------------- */
+static void read_response(struct rn_builder *builder, const struct rn_node *node)
+{
+    rn_native_response(builder, node, &builder->native->response);
+}
+
+static void read_mode(struct rn_builder *builder, const struct rn_node *node)
+{
+    builder->ruleset->shadow = rn_native_shadow(builder, node);
+}
+
+static void read_apply_to_envoy(struct rn_builder *builder, const struct rn_node *node)
+{
+    (void)rn_node_as_bool(node, builder->report, &builder->ruleset->apply_to_envoy);
+}
+
+/* --- all sections ------------------------------------------------------------------ */
+
+static const struct {
+    const char *key;
+    void (*read)(struct rn_builder *builder, const struct rn_node *node);
+    bool is_map; /* `read` is called for each entry; otherwise once, for the section */
+    size_t at;   /* where struct rn_native keeps the place of a section that may appear once */
+} sections[] = {
+    {"attributes", rn_native_read_attribute, true, 0},
+    {"tiers", read_set, true, 0},
+    {"response", read_response, false, offsetof(struct rn_native, response_at)},
+    {"mode", read_mode, false, offsetof(struct rn_native, mode_at)},
+    {"apply_to_envoy", read_apply_to_envoy, false, offsetof(struct rn_native, envoy_at)},
+    {"paths", read_paths, false, offsetof(struct rn_native, paths_at)},
+};
 
 void rn_sections_declare(struct rn_builder *builder, const struct rn_node *root)
 {
-    struct rn_native *native = builder->native;
-    const struct rn_node *attributes = rn_node_find(root, "attributes");
-    const struct rn_node *tiers = rn_node_find(root, "tiers");
-    const struct rn_node *response = rn_node_find(root, "response");
-    const struct rn_node *mode = rn_node_find(root, "mode");
-    const struct rn_node *envoy = rn_node_find(root, "apply_to_envoy");
-    const struct rn_node *paths = rn_node_find(root, "paths");
+    for (size_t i = 0; i < RN_COUNT(sections); i++) {
+        const struct rn_node *section = rn_node_find(root, sections[i].key);
+        struct rn_place *at = (void *)((char *)builder->native + sections[i].at);
 
-    if (attributes != NULL && rn_node_expect(attributes, RN_NODE_MAP, builder->report)) {
-        RN_NODE_EACH(node, attributes)
-            rn_native_read_attribute(builder, node);
-    }
-    if (tiers != NULL && rn_node_expect(tiers, RN_NODE_MAP, builder->report)) {
-        RN_NODE_EACH(node, tiers)
-            read_set(builder, node);
-    }
-    if (response != NULL && !rn_native_is_again(builder, response, &native->response_at)) {
-        native->response_at = response->key->at;
-        rn_native_response(builder, response, &native->response);
-    }
-    if (mode != NULL && !rn_native_is_again(builder, mode, &native->mode_at)) {
-        native->mode_at = mode->key->at;
-        builder->ruleset->shadow = rn_native_shadow(builder, mode);
-    }
-    if (envoy != NULL && !rn_native_is_again(builder, envoy, &native->envoy_at)) {
-        native->envoy_at = envoy->key->at;
-        (void)rn_node_as_bool(envoy, builder->report, &builder->ruleset->apply_to_envoy);
-    }
-    if (paths != NULL && !rn_native_is_again(builder, paths, &native->paths_at)) {
-        native->paths_at = paths->key->at;
-        read_paths(builder, paths);
+        if (section == NULL)
+            continue;
+        if (sections[i].is_map) {
+            if (rn_node_expect(section, RN_NODE_MAP, builder->report))
+                RN_NODE_EACH(node, section)
+                    sections[i].read(builder, node);
+        } else if (!rn_native_is_again(builder, section, at)) {
+            *at = section->key->at;
+            sections[i].read(builder, section);
+        }
     }
 }
 

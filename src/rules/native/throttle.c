@@ -39,9 +39,9 @@ static void read_from(struct rn_builder *builder, const struct rn_node *node,
     }
 }
 
-void rn_native_throttle(struct rn_builder *builder, const struct rn_node *map,
-                        struct rn_throttle *throttle)
+void rn_native_throttle(struct rn_builder *builder, const struct rn_node *map, struct rn_rule *rule)
 {
+    struct rn_throttle *throttle = &rule->throttle;
     static const char *const keys[] = {"from", "max_delay"};
     uint32_t errors = builder->report->count[RN_ERROR];
     const struct rn_node *from, *delay;
@@ -60,42 +60,36 @@ void rn_native_throttle(struct rn_builder *builder, const struct rn_node *map,
     throttle->on = builder->report->count[RN_ERROR] == errors;
 }
 
-/* Whether throttling can begin under this limit; false after reporting. */
-static bool check_limit(struct rn_builder *builder, const struct rn_node *node,
-                        const struct rn_throttle *throttle, const struct rn_rule_limit *limit)
-{
-    uint64_t written = limit->limit.cap - limit->soft_units;
-    char text[128];
-
-    ration_limit_write(&limit->spec, text, sizeof text);
-    if (throttle->from_units >= written && throttle->from_units != 0) {
-        rn_report_error(builder->report, rn_node_find(node, "from")->at,
-                        "throttling from %llu requests on never begins: %s holds %llu; write "
-                        "fewer than that",
-                        (unsigned long long)throttle->from_units, text,
-                        (unsigned long long)written);
-        return false;
-    }
-    if (throttle->max_ns == 0 && !rn_throttle_can_pace(&limit->limit)) {
-        rn_report_error(builder->report, node->at,
-                        "max_delay is missing: only a bucket that refills evenly tells how long to "
-                        "wait, not %s %s; add for example max_delay: 2s",
-                        limit->spec.step_ns != 0 ? "a stepped" : "a",
-                        ration_algorithm_name(limit->spec.algorithm));
-        return false;
-    }
-    return true;
-}
-
 void rn_native_throttle_check(struct rn_builder *builder, const struct rn_node *map,
                               const struct rn_rule *rule)
 {
     const struct rn_node *node = rn_node_find(map, "throttle");
-
+    const struct rn_throttle *throttle = &rule->throttle;
     const struct rn_rule_limit *limit;
+    char text[128];
 
-    if (rule->throttle.on)
-        RN_RULE_EACH_LIMIT(limit, rule)
-    if (!check_limit(builder, node, &rule->throttle, limit))
+    if (!throttle->on)
         return;
+    RN_RULE_EACH_LIMIT(limit, rule)
+    {
+        uint64_t written = limit->limit.cap - limit->soft_units;
+
+        ration_limit_write(&limit->spec, text, sizeof text);
+        if (throttle->from_units >= written && throttle->from_units != 0) {
+            rn_report_error(builder->report, rn_node_find(node, "from")->at,
+                            "throttling from %llu requests on never begins: %s holds %llu; write "
+                            "fewer than that",
+                            (unsigned long long)throttle->from_units, text,
+                            (unsigned long long)written);
+            return;
+        }
+        if (throttle->max_ns == 0 && !rn_throttle_can_pace(&limit->limit)) {
+            rn_report_error(builder->report, node->at,
+                            "max_delay is missing: only a bucket that refills evenly tells how "
+                            "long to wait, not %s %s; add for example max_delay: 2s",
+                            limit->spec.step_ns != 0 ? "a stepped" : "a",
+                            ration_algorithm_name(limit->spec.algorithm));
+            return;
+        }
+    }
 }

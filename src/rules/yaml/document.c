@@ -234,48 +234,42 @@ void rn_document_done(struct rn_document *document)
 
 /* --- files ------------------------------------------------------------------------ */
 
-/* Reads to the end, or until the file is too large. Returns 0 or an errno. */
-static int read_all(int fd, char **bytes, size_t *len)
-{
-    size_t room = 0, used = 0;
-    char *buffer = NULL;
-
-    for (;;) {
-        if (used == room) {
-            room = room == 0 ? (size_t)64 << 10 : room * 2;
-            char *larger = realloc(buffer, room);
-            if (larger == NULL)
-                break;
-            buffer = larger;
-        }
-        ssize_t got = read(fd, buffer + used, room - used);
-        if (got < 0 && errno != EINTR)
-            break;
-        used += got > 0 ? (size_t)got : 0;
-        if (got == 0 || used > RN_DOCUMENT_BYTES) {
-            *bytes = buffer;
-            *len = used;
-            return 0;
-        }
-    }
-    int error = errno;
-    free(buffer);
-    return error;
-}
-
 bool rn_document_read(const char *path, const char *folder, char **bytes, size_t *len,
                       char reason[RN_FILE_PROBLEM])
 {
     int fd = folder ? rn_file_open_inside(path, folder, reason) : rn_file_open(path, reason);
-    int error;
+    size_t room = 0, used = 0;
+    char *buffer = NULL;
+    ssize_t got = 1;
+    int error = 0;
 
     if (fd < 0)
         return false;
-    error = read_all(fd, bytes, len);
+    while (error == 0 && got != 0 && used <= RN_DOCUMENT_BYTES) { /* or one byte more: too large */
+        if (used == room) {
+            room = room == 0 ? (size_t)64 << 10 : room * 2;
+            char *larger = realloc(buffer, room);
+
+            if (larger == NULL) {
+                error = ENOMEM;
+                break;
+            }
+            buffer = larger;
+        }
+        got = read(fd, buffer + used, room - used);
+        if (got < 0 && errno != EINTR)
+            error = errno;
+        used += got > 0 ? (size_t)got : 0;
+    }
     close(fd);
-    if (error != 0)
+    if (error != 0) {
+        free(buffer);
         snprintf(reason, RN_FILE_PROBLEM, "%s", strerror(error));
-    return error == 0;
+        return false;
+    }
+    *bytes = buffer;
+    *len = used;
+    return true;
 }
 
 int rn_document_refuse(struct rn_document *document, struct rn_slice name, struct rn_slice problem,

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A ruleset while it is being put together: what the readers of the two formats
- * (native/native.c, envoy/parse.c) hand over, file by file. Everything that lasts lives in
- * the ruleset's arena; the growing lists are the builder's own and become the
+ * Builds a ruleset. The readers of the two formats (native/native.c, envoy/parse.c) fill it file by
+ * file. What they add lives in the ruleset's arena; the builder's growing lists become the
  * ruleset's arrays in rn_builder_finish.
  *
- * When memory runs out a function returns NULL (or RN_NO_ATTRIBUTE) and sets
- * `failed`; readers may go on or give up, the ruleset is dropped either way.
- * The readers report errors in the text to `report`.
+ * If memory runs out, a function returns NULL (or RN_NO_ATTRIBUTE) and sets `failed`; readers may
+ * continue or stop, the ruleset is discarded either way. Readers report errors to `report`.
  */
 #ifndef RN_RULES_BUILDER_H
 #define RN_RULES_BUILDER_H
@@ -22,7 +20,7 @@ struct rn_builder_list {
     uint32_t count, room;
 };
 
-/* Names already taken and what they stand for: open addressing by hash. */
+/* The names in use, each with a number: a hash table with open addressing. */
 struct rn_builder_names {
     struct rn_builder_name *slots;
     uint32_t count, room;
@@ -48,47 +46,44 @@ struct rn_builder {
     struct rn_builder_list references; /* struct rn_builder_reference */
     struct rn_builder_names rule_names, attribute_names;
 
-    /* envoy/parse.c's: an array in the arena, replaced by a longer one as files come. */
+    /* For envoy/parse.c: an array in the arena, which a longer one replaces if necessary. */
     struct rn_envoy_domain *domains;
     uint32_t domain_count;
 
-    struct rn_native *native; /* native/native.c's: what sections of several files share */
-    char fault[256];          /* of rn_builder_limit, when it is no constant */
+    struct rn_native *native; /* for native/native.c: sections that files share */
+    char fault[256];          /* the fault of rn_builder_limit, if it is not a constant */
 };
 
-/* False: out of memory; `builder` then needs no done. */
+/* False: out of memory; rn_builder_done is then not needed. */
 bool rn_builder_init(struct rn_builder *builder, struct rn_report *report);
-/* Frees what rn_builder_finish has not handed over. */
+/* Frees what rn_builder_finish has not given to the caller. */
 void rn_builder_done(struct rn_builder *builder);
 
-/* The number of an attribute, new or known. A new one is taken from the request
- * under its own name; `ip` is an address. RN_NO_ATTRIBUTE: there are
- * RN_ATTRIBUTES_MAX already (or memory ran out: `failed`). */
+/* The number of an attribute, which is added if it is new. A new attribute comes from the request,
+ * under its name; `ip` is an address. RN_NO_ATTRIBUTE: there are RN_ATTRIBUTES_MAX already, or
+ * memory ran out (`failed`). */
 uint16_t rn_builder_attribute(struct rn_builder *builder, struct rn_slice name);
-/* The number of a known one, RN_NO_ATTRIBUTE if it is not. */
+/* The number of a known attribute; RN_NO_ATTRIBUTE: unknown. */
 uint16_t rn_builder_find_attribute(const struct rn_builder *builder, struct rn_slice name);
-/* To say how it is derived. Valid until the next rn_builder_attribute. */
+/* To set how the attribute is derived. Valid until the next rn_builder_attribute. */
 struct rn_attribute *rn_builder_attribute_at(struct rn_builder *builder, uint16_t number);
 
-/* A new rule with defaults: no conditions, one counter for all, no tiers (give
- * it rn_builder_tier), the cost of the request, on_store_failure local, strict,
- * status 429. The
- * address is good until rn_builder_finish; to keep a pointer to it longer see
- * rn_builder_refer. The name is copied. */
+/* Adds a rule with defaults: no conditions, one counter for all, no tiers (see rn_builder_tier),
+ * the cost of the request, on_store_failure local, strict, status 429. The address is valid until
+ * rn_builder_finish; rn_builder_refer keeps a pointer longer. The name is copied. */
 struct rn_rule *rn_builder_rule(struct rn_builder *builder, struct rn_slice name, uint32_t line,
                                 uint32_t column);
-/* The rule of that name, in any file; NULL if the name is free. */
+/* The rule with that name, in any file; NULL: none. */
 const struct rn_rule *rn_builder_find_rule(const struct rn_builder *builder, struct rn_slice name);
 
-/* Rules move once, into one array: rn_builder_finish stores in *place where
- * `rule` is then. `place` lies in the arena. (A limit's own `rule` is seen to.) */
+/* rn_builder_finish moves rules into one array, and stores the new address of `rule` in *place,
+ * which must be in the arena. rn_builder_limit calls this for a limit's own rule. */
 bool rn_builder_refer(struct rn_builder *builder, const struct rn_rule *rule,
                       const struct rn_rule **place);
 
-/* Checks and compiles a limit of `rule`, whose soft_percent is already set. If
- * it cannot be enforced (also: there is no such time zone) NULL is returned and
- * *fault says why, as rn_limit_fault does, until the next call; NULL with a
- * NULL fault: out of memory. Not for unlimited ones: a tier without limits is
+/* Checks and compiles a limit of `rule`, whose soft_percent must be set. Returns NULL if the limit
+ * cannot be enforced or its time zone does not exist: *fault says why, until the next call. NULL
+ * with a NULL fault: out of memory. Not for unlimited limits: a tier without limits is
  * unlimited. */
 struct rn_rule_limit *rn_builder_limit(struct rn_builder *builder, const struct rn_rule *rule,
                                        const struct ration_limit *spec, const char **fault);
@@ -108,20 +103,20 @@ void *rn_builder_push(struct rn_builder *builder, struct rn_builder_list *list, 
 /* Zeroed memory in the arena, aligned for anything; NULL: out of memory. */
 void *rn_builder_alloc(struct rn_builder *builder, size_t count, size_t size);
 
-/* Turns the lists into the ruleset's arrays and builds the index. The ruleset
- * is the caller's from here on. NULL: out of memory. */
+/* Turns the lists into the ruleset's arrays and builds the index. The caller owns the ruleset.
+ * NULL: out of memory. */
 struct rn_ruleset *rn_builder_finish(struct rn_builder *builder);
 
 /* --- the readers ----------------------------------------------------------------- */
 
-/* Reads one file (builder->file) into the builder; the document stays until all
- * files have been read. What is wrong with it goes to the report; false: at
- * least one error, or out of memory. */
+/* Read one file (builder->file) into the builder; its document must stay until all files are read.
+ * Errors go to the report; false: at least one error, or out of memory. */
 bool rn_native_parse(struct rn_builder *builder, const struct rn_document *document);
 bool rn_envoy_parse(struct rn_builder *builder, const struct rn_document *document);
 
-/* Before any file of the root or of a team is parsed, for each native one: what its rules may
- * refer to (attributes, tiers) or start from (response, mode). The root comes first. */
+/* Reads the sections to which rules refer (attributes, tiers) and their defaults (response, mode).
+ * Call it for each native file of the root or of a team before any of them is parsed; the root
+ * comes first. */
 bool rn_native_declare(struct rn_builder *builder, const struct rn_document *document);
 /* Whether only files at the root may have this section. */
 bool rn_native_is_for_root(struct rn_slice section);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compiles the limits of a ruleset, with their soft part and with the calendar that
- * ends their windows.
+ * Compiles limits, with their soft part and the calendar that ends their windows.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +9,7 @@
 #include "base/calendar.h"
 #include "rules/builder.h"
 
-/* How much may be used at once, as core/limit.c understands it. */
+/* The capacity of a limit, as core/limit.c computes it. */
 static uint64_t capacity_of(const struct ration_limit *spec)
 {
     if (spec->amount == 0)

@@ -58,35 +58,30 @@ static const char *whole_or_part(const struct rn_rule *rule)
     return rule->alternative_count > 1 ? "this alternative of " : "";
 }
 
-/* Whether no value can meet a condition and all others of the alternative. */
-static bool contradicts(const struct rn_alternative *a, const struct rn_condition *c)
-{
-    if (c->negated || (c->test == RN_TEST_EQUALS && c->value_count == 0))
-        return false; /* an empty list has its own warning */
-    if (must_be_absent(a, c->attribute))
-        return true;
-    for (uint32_t i = 0; i < a->condition_count; i++) {
-        struct rn_condition opposite = a->conditions[i];
-
-        opposite.negated = !opposite.negated;
-        if (rn_condition_implies(c, &opposite))
-            return true;
-    }
-    if (c->test != RN_TEST_EQUALS)
-        return false;
-    for (uint32_t i = 0; i < c->value_count; i++)
-        if (all_hold(a, c->attribute, c->values[i]))
-            return false;
-    return true;
-}
-
+/* Warns of a condition that no value can meet together with the others. */
 static void lint_conditions(const struct rn_linter *l, const struct rn_rule *rule,
                             const struct rn_alternative *a)
 {
     for (uint32_t i = 0; i < a->condition_count; i++) {
         const struct rn_condition *c = &a->conditions[i];
+        bool possible = !must_be_absent(a, c->attribute);
 
-        if (!contradicts(a, c))
+        if (c->negated || (c->test == RN_TEST_EQUALS && c->value_count == 0))
+            continue; /* an empty list has its own warning */
+        for (uint32_t n = 0; n < a->condition_count && possible; n++) {
+            struct rn_condition opposite = a->conditions[n];
+
+            opposite.negated = !opposite.negated;
+            possible = !rn_condition_implies(c, &opposite);
+        }
+        if (possible && c->test == RN_TEST_EQUALS) {
+            uint32_t v = 0;
+
+            while (v < c->value_count && !all_hold(a, c->attribute, c->values[v]))
+                v++;
+            possible = v < c->value_count;
+        }
+        if (possible)
             continue;
         rn_report_warning(l->report, place_of(l, rule, c),
                           "no value of %s meets all its conditions, so %s%s never applies; relax "

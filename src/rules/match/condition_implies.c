@@ -69,35 +69,32 @@ static bool positive_implies(const struct rn_condition *narrow, const struct rn_
     return inner != 0;
 }
 
-/* --- negated ones -------------------------------------------------------------------- */
-
-/* Whether no value passes both tests. */
-static bool excludes(const struct rn_condition *a, const struct rn_condition *b)
+bool rn_condition_implies(const struct rn_condition *narrow, const struct rn_condition *wide)
 {
     struct rn_decimal above, below;
 
-    if (is_bound(a) && is_bound(b) && a->test != b->test) {
-        const struct rn_condition *low = a->test == RN_TEST_ABOVE ? a : b, *high = low == a ? b : a;
-
-        return rn_decimal_parse(low->values[0], &above) &&
-               rn_decimal_parse(high->values[0], &below) && rn_decimal_compare(&above, &below) >= 0;
-    }
-    if (a->test != RN_TEST_EQUALS || b->test == RN_TEST_CIDR || b->test == RN_TEST_PRESENT)
-        return false;
-    for (uint32_t i = 0; i < a->value_count; i++)
-        for (uint32_t n = 0; n < b->value_count; n++)
-            if (rn_condition_accepts(b, b->values[n], a->values[i]))
-                return false;
-    return a->value_count != 0;
-}
-
-bool rn_condition_implies(const struct rn_condition *narrow, const struct rn_condition *wide)
-{
     if (narrow->attribute != wide->attribute)
         return false;
     if (!narrow->negated && !wide->negated)
         return positive_implies(narrow, wide);
     if (narrow->negated && wide->negated) /* what fails the wider test fails the narrower one */
         return positive_implies(wide, narrow);
-    return wide->negated && excludes(narrow, wide);
+    if (narrow->negated)
+        return false;
+    /* Whether no value passes both tests. */
+    if (is_bound(narrow) && is_bound(wide) && narrow->test != wide->test) {
+        const struct rn_condition *low = narrow->test == RN_TEST_ABOVE ? narrow : wide,
+                                  *high = low == narrow ? wide : narrow;
+
+        return rn_decimal_parse(low->values[0], &above) &&
+               rn_decimal_parse(high->values[0], &below) && rn_decimal_compare(&above, &below) >= 0;
+    }
+    if (narrow->test != RN_TEST_EQUALS || wide->test == RN_TEST_CIDR ||
+        wide->test == RN_TEST_PRESENT)
+        return false;
+    for (uint32_t i = 0; i < narrow->value_count; i++)
+        for (uint32_t n = 0; n < wide->value_count; n++)
+            if (rn_condition_accepts(wide, wide->values[n], narrow->values[i]))
+                return false;
+    return narrow->value_count != 0;
 }

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Builds the tree of index_internal.h. Each candidate of a node is filed under the one of its
- * conditions that the fewest others share (one answer per value of a
- * one-of); candidates without a condition that can be asked for stay at the node. A
- * bucket that is still crowded becomes a node with more questions, about
- * the conditions that are left: ten thousand rules for 50 hosts with 50 paths
- * and four methods each are three questions, not a list of 200.
+ * Builds the tree of index_internal.h. Each candidate of a node is filed under the condition that
+ * it shares with the fewest others, with one answer for each value of a one-of; candidates without
+ * a condition that can be asked for stay at the node. A bucket that is still crowded becomes a node
+ * with more questions about the remaining conditions: ten thousand rules for 50 hosts with 50 paths
+ * and four methods each take three questions, not a list of 200.
  *
- * Costs n log n in the values of all conditions, and temporary memory for them.
+ * Building takes n log n time and memory for the n values of all conditions.
  */
 #include <stdlib.h>
 
@@ -193,23 +192,6 @@ static bool hash_slots(struct rn_arena *arena, const struct rn_index_list *list,
     return true;
 }
 
-static bool build_tree(struct build *b)
-{
-    struct rn_index_list items = {.size = sizeof(struct rn_index_item)};
-    bool good = rn_index_split_append(&b->nodes, 1) != NULL;
-
-    for (uint32_t i = 0; good && i < b->candidate_count; i++) {
-        struct rn_index_item *item = rn_index_split_append(&items, 1);
-
-        good = item != NULL;
-        if (good)
-            *item = (struct rn_index_item){.candidate = i};
-    }
-    good = good && build_node(b, 0, items.items, items.count, 0);
-    free(items.items);
-    return good;
-}
-
 /* Every alternative of the rules that requests are found by attributes. */
 static bool list_candidates(struct build *b, struct rn_ruleset *ruleset)
 {
@@ -299,10 +281,17 @@ bool rn_match_index_build(struct rn_ruleset *ruleset)
     struct rn_arena *arena = &ruleset->arena;
     struct rn_match_index *index = rn_arena_calloc(arena, 1, sizeof *index);
     const void *nodes, *probes, *found;
+    struct rn_index_item *items = NULL;
     bool good = index && rn_index_add_names(index, ruleset) && add_members(index, ruleset) &&
-                list_candidates(&b, ruleset) && build_tree(&b) && keep(arena, &b.nodes, &nodes) &&
-                keep(arena, &b.probes, &probes) && keep(arena, &b.found, &found) &&
-                hash_slots(arena, &b.slots, index);
+                list_candidates(&b, ruleset) && rn_index_split_append(&b.nodes, 1) &&
+                (items = calloc(b.candidate_count + 1, sizeof *items));
+
+    for (uint32_t i = 0; good && i < b.candidate_count; i++)
+        items[i].candidate = i;
+    good = good && build_node(&b, 0, items, b.candidate_count, 0) &&
+           keep(arena, &b.nodes, &nodes) && keep(arena, &b.probes, &probes) &&
+           keep(arena, &b.found, &found) && hash_slots(arena, &b.slots, index);
+    free(items);
 
     if (good) {
         index->nodes = nodes;

@@ -217,27 +217,6 @@ static inline __attribute__((always_inline)) void insert(struct search *s, struc
     s->count++;
 }
 
-static void split_path(struct search *s, uint16_t attribute)
-{
-    struct rn_slice path = s->scene.values->value[attribute];
-    size_t at = 0;
-
-    s->path = attribute;
-    s->segment_count = 0;
-    while (s->segment_count < RN_INDEX_SEGMENTS) {
-        size_t begin;
-
-        while (at < path.len && path.data[at] == '/')
-            at++;
-        if (at == path.len)
-            break;
-        for (begin = at; at < path.len && path.data[at] != '/';)
-            at++;
-        s->segments[s->segment_count++] =
-            rn_index_hash(0, (struct rn_slice){path.data + begin, at - begin});
-    }
-}
-
 /* The node that the request's answer to a question leads to; RN_INDEX_NONE: none. */
 static uint32_t ask(struct search *s, uint32_t node, const struct rn_index_probe *probe)
 {
@@ -248,8 +227,20 @@ static uint32_t ask(struct search *s, uint32_t node, const struct rn_index_probe
         return RN_INDEX_NONE;
     if (probe->mask == 0)
         return rn_index_find(s->scene.index, node, rn_index_hash(answer, value));
-    if (s->path != probe->attribute)
-        split_path(s, probe->attribute);
+    if (s->path != probe->attribute) { /* hash its segments */
+        s->path = probe->attribute;
+        s->segment_count = 0;
+        for (size_t at = 0, begin; s->segment_count < RN_INDEX_SEGMENTS;) {
+            while (at < value.len && value.data[at] == '/')
+                at++;
+            if (at == value.len)
+                break;
+            for (begin = at; at < value.len && value.data[at] != '/';)
+                at++;
+            s->segments[s->segment_count++] =
+                rn_index_hash(0, (struct rn_slice){value.data + begin, at - begin});
+        }
+    }
     if (probe->mask >> s->segment_count)
         return RN_INDEX_NONE;
     for (uint32_t i = 0, mask = probe->mask; mask; i++, mask >>= 1)
@@ -285,17 +276,8 @@ RN_HOT static void visit(struct search *s, uint32_t number)
     }
 }
 
-/* Whether an entry of the allow list has a condition on an unreadable path: it cannot be decided.
- */
-static bool is_doubtful(const struct rn_match_input *s, const struct rn_list_entry *e)
-{
-    for (uint32_t i = 0; s->values->paths.unreadable && i < e->condition_count; i++)
-        if (rn_condition_is_on_path(s->ruleset, e->conditions[i].attribute))
-            return true;
-    return false;
-}
-
-/* Deny entries beat allow entries, wherever they stand. */
+/* Deny entries beat allow entries, wherever they stand. An allow entry with a condition on an
+ * unreadable path cannot be decided: it does not apply. */
 static inline __attribute__((always_inline)) const struct rn_list_entry *
 find_entry(const struct rn_match_input *s)
 {
@@ -303,8 +285,11 @@ find_entry(const struct rn_match_input *s)
 
     for (uint32_t i = 0; i < s->ruleset->list_count; i++) {
         const struct rn_list_entry *e = &s->ruleset->lists[i];
+        bool doubtful = false;
 
-        if ((!e->deny && (allow || is_doubtful(s, e))) ||
+        for (uint32_t n = 0; s->values->paths.unreadable && n < e->condition_count; n++)
+            doubtful |= rn_condition_is_on_path(s->ruleset, e->conditions[n].attribute);
+        if ((!e->deny && (allow || doubtful)) ||
             rn_condition_first_false(s, e->conditions, e->condition_count) < e->condition_count)
             continue;
         if (e->deny)

@@ -60,7 +60,7 @@ static struct rn_slice read_name(struct rn_builder *builder, const struct rn_nod
 
 /* --- when -------------------------------------------------------------------------- */
 
-static void read_when(struct rn_builder *builder, const struct rn_node *node, struct rn_rule *rule)
+void rn_native_when(struct rn_builder *builder, const struct rn_node *node, struct rn_rule *rule)
 {
     bool is_list = node->kind == RN_NODE_LIST;
     uint32_t count = is_list ? node->count : 1, read = 0;
@@ -145,10 +145,6 @@ static void read_rule(struct rn_builder *builder, const struct rn_node *map)
                         map->at.line, map->at.column);
     if (rule == NULL)
         return;
-    if ((node = rn_node_find(map, "when")) != NULL)
-        read_when(builder, node, rule);
-    if ((node = rn_node_find(map, "key")) != NULL)
-        rn_native_key(builder, node, rule);
     rn_native_options(builder, map, rule);
     if (limit != NULL)
         rn_native_limits(builder, map, limit, rule);

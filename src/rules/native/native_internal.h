@@ -30,6 +30,10 @@ struct rn_native {
     bool attribute_used[RN_ATTRIBUTES_MAX]; /* by a rule or a list */
 };
 
+/* --- native.c ----------------------------------------------------------------------- */
+
+void rn_native_when(struct rn_builder *builder, const struct rn_node *node, struct rn_rule *rule);
+
 /* --- sections.c --------------------------------------------------------------------- */
 
 /* Reads the sections of one file that rules may refer to. */
@@ -140,7 +144,7 @@ const struct rn_node *rn_native_require(struct rn_builder *builder, const struct
 void rn_native_response(struct rn_builder *builder, const struct rn_node *node,
                         struct rn_response *response);
 bool rn_native_shadow(struct rn_builder *builder, const struct rn_node *node);
-/* Reads all keys of a rule but name, when, key and limit. */
+/* Reads all keys of a rule but name and limit. */
 void rn_native_options(struct rn_builder *builder, const struct rn_node *map, struct rn_rule *rule);
 
 /* --- mistakes.c ------------------------------------------------------------------- */

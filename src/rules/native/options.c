@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads the options of a rule: cost, priority, soft part, waiting, failures, response. Also words,
- * durations and maps for the whole format.
+ * Reads the keys of a rule but name and limit: by a table those that are more than a word. Also
+ * words, durations and maps for the whole format.
  */
 #include "rules/native/native_internal.h"
 
@@ -283,7 +283,8 @@ static void read_response(struct rn_builder *builder, const struct rn_node *node
 static const struct {
     const char *key;
     void (*read)(struct rn_builder *builder, const struct rn_node *node, struct rn_rule *rule);
-} options[] = {{"soft", read_soft},         {"throttle", rn_native_throttle},
+} options[] = {{"when", rn_native_when},    {"key", rn_native_key},
+               {"soft", read_soft},         {"throttle", rn_native_throttle},
                {"cost", read_cost},         {"charge_on", rn_native_charge_on},
                {"priority", read_priority}, {"response", read_response}};
 

@@ -17,7 +17,20 @@ static void print_duration(struct rn_printer *p, const char *key, int64_t ns)
     rn_print(p, "    %s: %s\n", key, text);
 }
 
-/* --- key --------------------------------------------------------------------------- */
+static void print_when(struct rn_printer *p, const struct rn_rule *rule)
+{
+    bool several = rule->alternative_count > 1;
+
+    if (!several && rule->alternatives[0].condition_count == 0)
+        return;
+    rn_print(p, several ? "    when: [" : "    when: ");
+    for (uint32_t i = 0; i < rule->alternative_count; i++) {
+        rn_print(p, i == 0 ? "" : ", ");
+        rn_print_conditions(p, rule->alternatives[i].conditions,
+                            rule->alternatives[i].condition_count);
+    }
+    rn_print(p, several ? "]\n" : "\n");
+}
 
 static void print_key(struct rn_printer *p, const struct rn_rule *rule)
 {
@@ -42,8 +55,6 @@ static void print_key(struct rn_printer *p, const struct rn_rule *rule)
     rn_print(p, "]\n");
 }
 
-/* --- limit ------------------------------------------------------------------------- */
-
 static void print_tier(struct rn_printer *p, const struct rn_tier *tier)
 {
     char text[128];
@@ -56,8 +67,14 @@ static void print_tier(struct rn_printer *p, const struct rn_tier *tier)
     rn_print(p, tier->limit_count == 0 ? "" : "]");
 }
 
-static void print_tiers(struct rn_printer *p, const struct rn_rule *rule)
+static void print_limit(struct rn_printer *p, const struct rn_rule *rule)
 {
+    rn_print(p, "    limit: ");
+    if (rule->tier_attribute == RN_NO_ATTRIBUTE) {
+        print_tier(p, &rule->tiers[0]);
+        rn_print(p, "\n");
+        return;
+    }
     rn_print(p, "{by: ");
     rn_print_attribute(p, rule->tier_attribute);
     for (uint32_t i = 0; i < rule->tier_count; i++) {
@@ -68,7 +85,7 @@ static void print_tiers(struct rn_printer *p, const struct rn_rule *rule)
             rn_print_quoted(p, rule->tiers[i].value);
         rn_print(p, ": ");
         if (rule->tiers[i].value.len == 0 && rule->tiers[i].limit_count == 0)
-            rn_print(p, "[unlimited]"); /* alone it could be the name of a tier */
+            rn_print(p, "[unlimited]"); /* without brackets it could be the name of a tier */
         else
             print_tier(p, &rule->tiers[i]);
     }
@@ -76,7 +93,7 @@ static void print_tiers(struct rn_printer *p, const struct rn_rule *rule)
         rn_print(p, ", default: ");
         rn_print_quoted(p, rule->tiers[rule->default_tier].value);
     }
-    rn_print(p, "}");
+    rn_print(p, "}\n");
 }
 
 /* Settings that are not part of a limit's text; all limits of a rule share them. */
@@ -103,19 +120,20 @@ static void print_refinements(struct rn_printer *p, const struct rn_rule *rule)
         rn_print(p, "    align: first\n");
     if (places != NULL)
         print_duration(p, "lease", places->lease_ns);
+    if (rule->soft_percent != 0)
+        rn_print(p, "    soft: %u%%\n", rule->soft_percent);
 }
 
-/* --- the rest ---------------------------------------------------------------------- */
-
-static void print_priority(struct rn_printer *p, const struct rn_priority *priority)
+static void print_priority(struct rn_printer *p, const struct rn_rule *rule)
 {
+    const struct rn_priority *priority = &rule->priority;
+
     if (priority->attribute == RN_NO_ATTRIBUTE)
         return;
     rn_print(p, "    priority: {by: ");
     rn_print_attribute(p, priority->attribute);
-    rn_print(p, ", levels: {");
     for (uint32_t i = 0; i < priority->level_count; i++) {
-        rn_print(p, i == 0 ? "" : ", ");
+        rn_print(p, i == 0 ? ", levels: {" : ", ");
         rn_print_quoted(p, priority->levels[i].name);
         rn_print(p, ": %u%%", priority->levels[i].keep_percent);
     }
@@ -124,9 +142,48 @@ static void print_priority(struct rn_printer *p, const struct rn_priority *prior
     rn_print(p, "}\n");
 }
 
-static void print_response(struct rn_printer *p, const struct rn_response *response)
+static void print_throttle(struct rn_printer *p, const struct rn_rule *rule)
+{
+    const struct rn_throttle *throttle = &rule->throttle;
+    char text[RN_DURATION_TEXT];
+
+    if (!throttle->on)
+        return;
+    if (throttle->from_units != 0)
+        rn_print(p, "    throttle: {from: %" PRIu64 " requests", throttle->from_units);
+    else
+        rn_print(p, "    throttle: {from: %u%%", throttle->from_percent);
+    rn_number_write_duration(throttle->max_ns, text, sizeof text);
+    if (throttle->max_ns != 0)
+        rn_print(p, ", max_delay: %s", text);
+    rn_print(p, "}\n");
+}
+
+static void print_cost(struct rn_printer *p, const struct rn_rule *rule)
+{
+    const struct rn_cost *cost = &rule->cost;
+    char statuses[RN_STATUSES_TEXT];
+
+    if (cost->attribute != RN_NO_ATTRIBUTE) {
+        rn_print(p, "    cost: {attribute: ");
+        rn_print_attribute(p, cost->attribute);
+        rn_print(p, ", default: %" PRIu64, cost->fixed);
+        if (cost->max != 0)
+            rn_print(p, ", max: %" PRIu64, cost->max);
+        rn_print(p, "}\n");
+    } else if (cost->fixed != 0) {
+        rn_print(p, "    cost: %" PRIu64 "\n", cost->fixed);
+    }
+    if (rule->by_outcome) {
+        rn_statuses_write(&rule->charge_on, statuses);
+        rn_print(p, "    charge_on: status %s\n", statuses);
+    }
+}
+
+static void print_response(struct rn_printer *p, const struct rn_rule *rule)
 {
     static const char *const families[] = {"both", "x", "ietf", "none"};
+    const struct rn_response *response = &rule->response;
 
     if (response->status == 429 && response->headers == RN_HEADERS_BOTH && !response->retryafter &&
         response->message.len == 0)
@@ -166,67 +223,16 @@ static void print_words(struct rn_printer *p, const struct rn_rule *rule)
         rn_print(p, "    consistency: %s\n", consistencies[rule->consistency]);
 }
 
-/* throttle, cost, charge_on */
-static void print_charges(struct rn_printer *p, const struct rn_rule *rule)
-{
-    const struct rn_throttle *throttle = &rule->throttle;
-    const struct rn_cost *cost = &rule->cost;
-    char text[RN_DURATION_TEXT], statuses[RN_STATUSES_TEXT];
-
-    if (throttle->on) {
-        if (throttle->from_units != 0)
-            rn_print(p, "    throttle: {from: %" PRIu64 " requests", throttle->from_units);
-        else
-            rn_print(p, "    throttle: {from: %u%%", throttle->from_percent);
-        rn_number_write_duration(throttle->max_ns, text, sizeof text);
-        if (throttle->max_ns != 0)
-            rn_print(p, ", max_delay: %s", text);
-        rn_print(p, "}\n");
-    }
-    if (cost->attribute != RN_NO_ATTRIBUTE) {
-        rn_print(p, "    cost: {attribute: ");
-        rn_print_attribute(p, cost->attribute);
-        rn_print(p, ", default: %" PRIu64, cost->fixed);
-        if (cost->max != 0)
-            rn_print(p, ", max: %" PRIu64, cost->max);
-        rn_print(p, "}\n");
-    } else if (cost->fixed != 0) {
-        rn_print(p, "    cost: %" PRIu64 "\n", cost->fixed);
-    }
-    if (rule->by_outcome) {
-        rn_statuses_write(&rule->charge_on, statuses);
-        rn_print(p, "    charge_on: status %s\n", statuses);
-    }
-}
+/* In the order of a printed rule. Each prints nothing for a default. */
+static void (*const parts[])(struct rn_printer *p, const struct rn_rule *rule) = {
+    print_when, print_key,      print_limit, print_refinements, print_throttle,
+    print_cost, print_priority, print_words, print_response};
 
 void rn_print_rule(struct rn_printer *p, const struct rn_rule *rule)
 {
-    bool several = rule->alternative_count > 1;
-
     rn_print(p, "  - name: ");
     rn_print_quoted(p, rule->name);
     rn_print(p, "\n");
-    if (several || rule->alternatives[0].condition_count != 0) {
-        rn_print(p, several ? "    when: [" : "    when: ");
-        for (uint32_t i = 0; i < rule->alternative_count; i++) {
-            rn_print(p, i == 0 ? "" : ", ");
-            rn_print_conditions(p, rule->alternatives[i].conditions,
-                                rule->alternatives[i].condition_count);
-        }
-        rn_print(p, several ? "]\n" : "\n");
-    }
-    print_key(p, rule);
-    rn_print(p, "    limit: ");
-    if (rule->tier_attribute == RN_NO_ATTRIBUTE)
-        print_tier(p, &rule->tiers[0]);
-    else
-        print_tiers(p, rule);
-    rn_print(p, "\n");
-    print_refinements(p, rule);
-    if (rule->soft_percent != 0)
-        rn_print(p, "    soft: %u%%\n", rule->soft_percent);
-    print_charges(p, rule);
-    print_priority(p, &rule->priority);
-    print_words(p, rule);
-    print_response(p, &rule->response);
+    for (size_t i = 0; i < RN_COUNT(parts); i++)
+        parts[i](p, rule);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Prints a report: each message with its source line and a caret below. No byte
- * that controls a terminal gets through.
+ * Prints a report: each message with its source line and a caret below. Bytes that control a
+ * terminal are escaped.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -78,17 +78,6 @@ static bool is_break(const char *text, size_t len)
            (point == '\n' || point == '\r' || point == 0x85 || point == 0x2028 || point == 0x2029);
 }
 
-/* Where the character that ends before `end` begins. */
-static size_t step_back(struct rn_slice text, size_t end)
-{
-    size_t start = end - 1;
-    uint32_t point;
-
-    while (start > 0 && end - start < 4 && !rn_utf8_is_start(text.data[start]))
-        start--;
-    return rn_utf8_decode(text.data + start, end - start, &point) == end - start ? start : end - 1;
-}
-
 /* Writes text from `start` to the end of its line. Returns the column of the caret. */
 static size_t put_line(const struct output *out, struct rn_slice text, size_t start, size_t caret)
 {
@@ -122,7 +111,13 @@ static void put_source(const struct output *out, struct rn_report *report, struc
     uint32_t column = report->cursor.at.column;
 
     for (; column > 1; column--) { /* back from the caret while there is room */
-        size_t before = step_back(text, start);
+        size_t before = start - 1; /* where the character before begins */
+        uint32_t point;
+
+        while (before > 0 && start - before < 4 && !rn_utf8_is_start(text.data[before]))
+            before--;
+        if (rn_utf8_decode(text.data + before, start - before, &point) != start - before)
+            before = start - 1;
         bool tab = text.data[before] == '\t';
 
         width += tab ? TAB : next_glyph(text.data + before, start - before).width;

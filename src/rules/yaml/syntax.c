@@ -123,43 +123,38 @@ void rn_syntax_report(struct rn_report *report, const struct rn_syntax_fault *fa
                         phrase->words, phrase->begun, fault->begun.line, fault->begun.column);
 }
 
-static void report_byte(struct rn_report *report, struct rn_place at, struct rn_slice text,
-                        size_t offset)
-{
-    unsigned char byte = (unsigned char)text.data[offset];
-    uint32_t point = 0;
-
-    if (offset == 0 && text.len > 1 &&
-        (memcmp(text.data, "\xff\xfe", 2) == 0 || memcmp(text.data, "\xfe\xff", 2) == 0))
-        rn_report_error(report, at, "the file is in UTF-16; save it as UTF-8");
-    else if (rn_utf8_decode(text.data + offset, text.len - offset, &point) == 0)
-        rn_report_error(report, at, "the byte 0x%02x is not UTF-8; save the file as UTF-8", byte);
-    else if (point == 0)
-        rn_report_error(report, at, "a NUL byte; is this a text file, saved as UTF-8?");
-    else
-        rn_report_error(report, at,
-                        "the control character U+%04" PRIX32 "; remove it, or write \"\\u%04" PRIx32
-                        "\" in double quotes",
-                        point, point);
-}
-
 bool rn_syntax_check_text(struct rn_report *report, uint32_t file)
 {
     struct rn_slice text = report->files[file].text;
+    uint32_t point = 0;
+    size_t at = 0, size;
 
-    for (size_t at = 0; at < text.len;) {
-        uint32_t point = 0;
-        size_t size = rn_utf8_decode(text.data + at, text.len - at, &point);
+    for (; at < text.len; at += size) {
+        size = rn_utf8_decode(text.data + at, text.len - at, &point);
         bool is_printable = /* YAML 1.2.2, 5.1 */
             point == '\t' || point == '\n' || point == '\r' || (point >= 0x20 && point <= 0x7e) ||
             point == 0x85 ||
             (point >= 0xa0 && point != 0xfeff && point != 0xfffe && point != 0xffff);
 
-        if (size == 0 || !is_printable) {
-            report_byte(report, rn_report_place(report, file, at), text, at);
-            return false;
-        }
-        at += size;
+        if (size == 0 || !is_printable)
+            break;
     }
-    return true;
+    if (at == text.len)
+        return true;
+    struct rn_place place = rn_report_place(report, file, at);
+
+    if (at == 0 && text.len > 1 &&
+        (memcmp(text.data, "\xff\xfe", 2) == 0 || memcmp(text.data, "\xfe\xff", 2) == 0))
+        rn_report_error(report, place, "the file is in UTF-16; save it as UTF-8");
+    else if (size == 0)
+        rn_report_error(report, place, "the byte 0x%02x is not UTF-8; save the file as UTF-8",
+                        (unsigned char)text.data[at]);
+    else if (point == 0)
+        rn_report_error(report, place, "a NUL byte; is this a text file, saved as UTF-8?");
+    else
+        rn_report_error(report, place,
+                        "the control character U+%04" PRIX32 "; remove it, or write \"\\u%04" PRIx32
+                        "\" in double quotes",
+                        point, point);
+    return false;
 }

@@ -48,27 +48,6 @@ static const struct rn_calendar *find(const struct rn_calendars *calendars, uint
     return NULL;
 }
 
-/* With the lock. */
-static int add(struct rn_calendars *calendars, const struct ration_limit *spec, uint64_t id,
-               struct ration_error *error)
-{
-    uint32_t at = atomic_load_explicit(&calendars->count, memory_order_relaxed), count;
-    int64_t *ends;
-
-    if (at >= RN_CALENDARS_MAX + (spec->zone[0] == '\0' ? RN_CALENDARS_UTC : 0))
-        return rn_error_set(error, RATION_EFULL, 0,
-                            "calendars of %d units and time zones are in use; use fewer zones",
-                            RN_CALENDARS_MAX);
-    int code = rn_calendar_load(spec->zone, spec->calendar, &ends, &count, error);
-
-    if (code != 0)
-        return code;
-    calendars->items[at].id = id;
-    calendars->items[at].calendar = (struct rn_calendar){.ends = ends, .count = count};
-    atomic_store_explicit(&calendars->count, at + 1, memory_order_release);
-    return 0;
-}
-
 int rn_calendars_attach(struct rn_calendars *calendars, const struct ration_limit *spec,
                         struct rn_limit *limit, struct ration_error *error)
 {
@@ -77,10 +56,23 @@ int rn_calendars_attach(struct rn_calendars *calendars, const struct ration_limi
 
     if (!calendar) {
         pthread_mutex_lock(&calendars->lock);
-        if (!find(calendars, limit->calendar_id))
-            code = add(calendars, spec, limit->calendar_id, error);
+        calendar = find(calendars, limit->calendar_id); /* another thread may have added it */
+        uint32_t at = atomic_load_explicit(&calendars->count, memory_order_relaxed), count;
+        int64_t *ends;
+
+        if (!calendar && at >= RN_CALENDARS_MAX + (spec->zone[0] == '\0' ? RN_CALENDARS_UTC : 0))
+            code = rn_error_set(error, RATION_EFULL, 0,
+                                "calendars of %d units and time zones are in use; use fewer zones",
+                                RN_CALENDARS_MAX);
+        else if (!calendar)
+            code = rn_calendar_load(spec->zone, spec->calendar, &ends, &count, error);
+        if (!calendar && code == 0) {
+            calendars->items[at].id = limit->calendar_id;
+            calendars->items[at].calendar = (struct rn_calendar){.ends = ends, .count = count};
+            calendar = &calendars->items[at].calendar;
+            atomic_store_explicit(&calendars->count, at + 1, memory_order_release);
+        }
         pthread_mutex_unlock(&calendars->lock);
-        calendar = find(calendars, limit->calendar_id);
     }
     if (code == 0)
         rn_limit_set_calendar(limit, calendar);

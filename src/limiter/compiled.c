@@ -132,15 +132,6 @@ void rn_compiled_sort(const struct rn_compiled **variants, size_t n)
         qsort(variants, n, sizeof *variants, compare_variants);
 }
 
-/* Buckets that refill evenly hold each other in check as they are: transaction.c. */
-static int64_t settles_ns(const struct rn_compiled *l, const struct rn_compiled *guard)
-{
-    if (guard->salt == l->salt || guard->shadow || !rn_compiled_counts(guard) ||
-        (rn_compiled_refills(l) && rn_compiled_refills(guard)))
-        return RN_NEVER;
-    return rn_envelope_settles_ns(&guard->limit, &l->limit);
-}
-
 /* Counts the guards, lists them unless `list` is NULL, and finds out for how long
  * they must be asked. A larger limit of the same shape is one if a smaller is. */
 static uint32_t find_guards(const struct rn_compiled *l, const struct rn_compiled *const *variants,
@@ -151,7 +142,12 @@ static uint32_t find_guards(const struct rn_compiled *l, const struct rn_compile
 
     *longest_ns = 0;
     for (size_t i = 0; i < n; i++) {
-        int64_t ns = settles_ns(l, variants[i]);
+        const struct rn_compiled *guard = variants[i];
+
+        if (guard->salt == l->salt || guard->shadow || !rn_compiled_counts(guard) ||
+            (rn_compiled_refills(l) && rn_compiled_refills(guard)))
+            continue; /* buckets that refill evenly need no guard: transaction.c */
+        int64_t ns = rn_envelope_settles_ns(&guard->limit, &l->limit);
 
         if (ns == RN_NEVER)
             continue;
@@ -165,25 +161,9 @@ static uint32_t find_guards(const struct rn_compiled *l, const struct rn_compile
     return count;
 }
 
-/* Variants of one shape share a mark if they need it for the same time. Charging
- * the one is then not to leave the other: both count in one state, which keeps them
- * within what covers the larger. */
-static void init_mark(struct rn_compiled *mark, const struct rn_compiled *l,
-                      const struct rn_hash_key *secret, int64_t lasts_ns)
-{
-    struct rn_siphash s;
-
-    *mark =
-        (struct rn_compiled){.index = l->index, .charge_flags = l->charge_flags, .is_mark = true};
-    rn_limit_init(&mark->limit, &(struct ration_limit){.algorithm = RATION_TOKEN_BUCKET,
-                                                       .amount = 1,
-                                                       .period_ns = lasts_ns});
-    rn_siphash_init(&s, secret);
-    add_number(&s, l->salt);
-    add_number(&s, (uint64_t)lasts_ns);
-    mark->salt = rn_siphash_done(&s);
-}
-
+/* Variants of one shape share a mark if they need it for the same time. Charging one of them then
+ * does not mean to leave the other: both count in one state, which keeps them within what covers
+ * the larger. */
 bool rn_compiled_guard(struct rn_compiled *l, const struct rn_compiled *const *variants, size_t n,
                        const struct rn_hash_key *secret, struct rn_arena *arena)
 {
@@ -200,7 +180,15 @@ bool rn_compiled_guard(struct rn_compiled *l, const struct rn_compiled *const *v
     l->guard_count = find_guards(l, variants, n, guards, &lasts_ns);
     l->guards = guards;
     l->mark = mark;
-    init_mark(mark, l, secret, lasts_ns);
+    *mark =
+        (struct rn_compiled){.index = l->index, .charge_flags = l->charge_flags, .is_mark = true};
+    rn_compiled_init_flag(&mark->limit, lasts_ns);
+    struct rn_siphash s;
+
+    rn_siphash_init(&s, secret);
+    add_number(&s, l->salt);
+    add_number(&s, (uint64_t)lasts_ns);
+    mark->salt = rn_siphash_done(&s);
     return true;
 }
 
@@ -223,14 +211,6 @@ static int compare_names(const void *left, const void *right)
     return by_name != 0 ? by_name : compare_variants(left, right);
 }
 
-static bool has_salt(const struct rn_compiled *const *list, uint32_t n, uint64_t salt)
-{
-    for (uint32_t i = 0; i < n; i++)
-        if (list[i]->salt == salt)
-            return true;
-    return false;
-}
-
 /* Links the variants of one name; `run` is sorted. */
 static bool link_name(struct rn_compiled *all, const struct rn_compiled *const *run, size_t n,
                       const struct rn_hash_key *secret, struct rn_arena *arena)
@@ -246,22 +226,19 @@ static bool link_name(struct rn_compiled *all, const struct rn_compiled *const *
         if (!rn_compiled_guard(&all[run[i]->index], run, n, secret, arena))
             return false;
     }
-    for (size_t i = 0; i < n; i++)
-        if (run[i]->mark && !has_salt(list, count, run[i]->mark->salt))
+    for (size_t i = 0; i < n; i++) {
+        uint32_t k = 0;
+
+        while (run[i]->mark && k < count && list[k]->salt != run[i]->mark->salt)
+            k++;
+        if (run[i]->mark && k == count)
             list[count++] = run[i]->mark;
+    }
     for (size_t i = 0; i < n; i++) {
         all[run[i]->index].shapes = list;
         all[run[i]->index].shape_count = count;
     }
     return true;
-}
-
-static bool is_charged_alone(const struct rn_compiled *l)
-{
-    for (uint32_t i = 0; i < l->shape_count; i++)
-        if (rn_compiled_follows(l, l->shapes[i]))
-            return false;
-    return l->guard_count == 0;
 }
 
 bool rn_compiled_link(struct rn_compiled *all, size_t n, const struct rn_hash_key *secret,
@@ -281,7 +258,12 @@ bool rn_compiled_link(struct rn_compiled *all, size_t n, const struct rn_hash_ke
         if (!link_name(all, sorted + start, end - start, secret, arena))
             return false;
     }
-    for (size_t i = 0; i < n; i++)
-        all[i].lean = all[i].limit.algorithm != RATION_CONCURRENCY && is_charged_alone(&all[i]);
+    for (size_t i = 0; i < n; i++) {
+        struct rn_compiled *l = &all[i];
+
+        l->lean = l->limit.algorithm != RATION_CONCURRENCY && l->guard_count == 0;
+        for (uint32_t k = 0; k < l->shape_count; k++)
+            l->lean &= !rn_compiled_follows(l, l->shapes[k]);
+    }
     return true;
 }

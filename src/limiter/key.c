@@ -51,9 +51,13 @@ static int look(struct ration *r, struct ration_charge *c, enum rn_op op, int64_
     return 0;
 }
 
-/* On a copy: the charge may be a receipt. */
-static int look_with_guards(struct ration *r, struct ration_charge *c, int64_t now_ns)
+/* With guards on a copy: the charge may be a receipt. */
+int ration_peek(struct ration *r, struct ration_charge *c, int64_t now_ns)
 {
+    struct rn_answer answer;
+
+    if (c->ad_hoc || c->limit >= r->limit_count || r->limits[c->limit].guard_count == 0)
+        return look(r, c, RN_PEEK, now_ns, &answer);
     struct ration_charge copy = *c;
     struct rn_stripe *s = rn_stats_stripe(&r->stats);
     struct rn_workspace *w = rn_workspace_take(s);
@@ -71,15 +75,6 @@ static int look_with_guards(struct ration *r, struct ration_charge *c, int64_t n
     c->hash = copy.hash;
     c->verdict = copy.verdict;
     return 0;
-}
-
-int ration_peek(struct ration *r, struct ration_charge *c, int64_t now_ns)
-{
-    struct rn_answer answer;
-
-    if (!c->ad_hoc && c->limit < r->limit_count && r->limits[c->limit].guard_count != 0)
-        return look_with_guards(r, c, now_ns);
-    return look(r, c, RN_PEEK, now_ns, &answer);
 }
 
 int ration_oldest(struct ration *r, struct ration_charge *c, int64_t now_ns, int64_t *age_ns)

@@ -303,41 +303,31 @@ int rn_limiter_apply(struct ration *r, const struct rn_compiled *l, uint64_t key
 /* A guard in which charges fade one by one must not keep one that its limit has forgotten: it would
  * have no room to count the next. Other guards may keep it: when they are full, they stay full for
  * longer than they could count. */
-static void give_back_to_guards(struct ration *r, const struct rn_compiled *l,
-                                const struct rn_refund *refund, int64_t now_ns)
-{
-    for (uint32_t i = 0; i < l->guard_count; i++) {
-        const struct rn_compiled *guard = l->guards[i];
-        struct rn_charge charge = {.flags = RN_CHARGE_RESET_LOG,
-                                   .ask = {.op = RN_GIVE_BACK,
-                                           .now_ns = now_ns,
-                                           .cost = refund->units,
-                                           .at_ns = refund->at_ns}};
-
-        if (!rn_limit_mark_at(&guard->limit, refund->at_ns, &charge.ask.mark))
-            continue;
-        if (r->fallback)
-            charge.ask.mark = RN_MARK_BY_AGE;
-        (void)rn_limiter_apply_shifted(r, guard, refund->key ^ l->salt ^ guard->salt,
-                                       refund->shift_ns, &charge);
-    }
-}
-
 int rn_limiter_give_back(struct ration *r, const struct rn_compiled *l,
                          const struct rn_refund *refund, int64_t now_ns)
 {
-    struct rn_charge charge = {.flags = RN_CHARGE_RESET_LOG,
-                               .ask = {.op = RN_GIVE_BACK,
-                                       .now_ns = now_ns,
-                                       .cost = refund->cost,
-                                       .id = refund->id,
-                                       .at_ns = refund->at_ns,
-                                       .mark = refund->mark}};
+    struct rn_charge charge = {
+        .flags = RN_CHARGE_RESET_LOG,
+        .ask = {.op = RN_GIVE_BACK, .now_ns = now_ns, .at_ns = refund->at_ns}};
 
     if (rn_fallback_has_decided(refund->mark) || /* no store has it */
         rn_reset_log_covers(r, &l->limit, refund->key, refund->at_ns, now_ns))
         return 0;
-    give_back_to_guards(r, l, refund, now_ns);
+    for (uint32_t i = 0; i < l->guard_count; i++) {
+        const struct rn_compiled *guard = l->guards[i];
+        struct rn_charge same = charge;
+
+        if (!rn_limit_mark_at(&guard->limit, refund->at_ns, &same.ask.mark))
+            continue;
+        if (r->fallback)
+            same.ask.mark = RN_MARK_BY_AGE;
+        same.ask.cost = refund->units;
+        (void)rn_limiter_apply_shifted(r, guard, refund->key ^ l->salt ^ guard->salt,
+                                       refund->shift_ns, &same);
+    }
+    charge.ask.cost = refund->cost;
+    charge.ask.id = refund->id;
+    charge.ask.mark = refund->mark;
     return rn_limiter_apply_shifted(r, l, refund->key, refund->shift_ns, &charge);
 }
 

@@ -105,38 +105,30 @@ static int forget(const struct target *t, const struct rn_compiled *l, uint64_t 
     return code == 0 && !l->is_mark ? rn_reset_log_add(t->r, &l->limit, key, t->now_ns) : code;
 }
 
-/* Forgets the states of all tiers, and their marks; and those before a reload, or they would be
- * inherited. */
-static int forget_rule(const struct target *t, const struct rn_book *book,
-                       const struct rn_rule *rule, uint64_t hash)
-{
-    const struct rn_family *f = &book->families[rule->index];
-    int code = 0;
-
-    for (uint32_t i = 0; i < f->retired_count && code == 0; i++)
-        code = forget(t, &f->retired[i].limit, hash);
-    for (uint32_t tier = 0; tier < rule->tier_count; tier++)
-        for (uint32_t i = 0; i < rule->tiers[tier].limit_count && code == 0; i++)
-            code = forget(t, &book->limits[rule->tiers[tier].limits[i]->id], hash);
-    for (uint32_t i = 0; i < f->member_count && code == 0; i++)
-        if (f->members[i].limit->is_mark)
-            code = forget(t, f->members[i].limit, hash);
-    return code;
-}
-
-/* The states of an override of the client, too. */
+/* Forgets the states of all tiers, and their marks; those before a reload, or they would be
+ * inherited; and those of an override of the client. */
 static int reset_rule(struct ration *r, const struct rn_book *book, const struct rn_applied *a,
                       void *arg)
 {
     struct reset *reset = arg;
+    const struct rn_rule *rule = a->rule;
+    const struct rn_family *f = &book->families[rule->index];
     const struct rn_client_index *index = rn_book_client_index(book);
-    const struct rn_override_rule *of = index ? rn_override_rule(index, a->rule) : NULL;
-    const struct rn_compiled *any = of ? &of->base : rn_book_any_limit(book, a->rule);
+    const struct rn_override_rule *of = index ? rn_override_rule(index, rule) : NULL;
+    const struct rn_compiled *any = of ? &of->base : rn_book_any_limit(book, rule);
     struct target t = {.r = r, .now_ns = reset->now_ns};
     uint64_t hash = any ? rn_gather_hash(a, any) : 0;
     const struct rn_override *o = of ? rn_map_find(&index->overrides, hash) : NULL;
-    int code = any ? forget_rule(&t, book, a->rule, hash) : 0;
+    int code = 0;
 
+    for (uint32_t i = 0; any && i < f->retired_count && code == 0; i++)
+        code = forget(&t, &f->retired[i].limit, hash);
+    for (uint32_t tier = 0; any && tier < rule->tier_count; tier++)
+        for (uint32_t i = 0; i < rule->tiers[tier].limit_count && code == 0; i++)
+            code = forget(&t, &book->limits[rule->tiers[tier].limits[i]->id], hash);
+    for (uint32_t i = 0; any && i < f->member_count && code == 0; i++)
+        if (f->members[i].limit->is_mark)
+            code = forget(&t, f->members[i].limit, hash);
     if (code == 0 && o && o->plan->limit)
         code = forget(&t, &o->plan->compiled, hash);
     if (code == 0 && o && o->plan->compiled.mark)

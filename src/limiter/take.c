@@ -40,8 +40,15 @@ take_lean(struct ration *r, const struct rn_compiled *l, struct ration_charge *c
     return rn_limiter_settle(r, rn_stats_stripe(&r->stats), l, c, &charge);
 }
 
-static int take_with_variants(struct ration *r, struct ration_charge *c, int64_t now_ns)
+static RN_ASIDE int take_other(struct ration *r, struct ration_charge *c, int64_t now_ns)
 {
+    struct rn_compiled own;
+    const struct rn_compiled *l = rn_limiter_find(r, c, &own);
+
+    if (!l || l->limit.algorithm == RATION_CONCURRENCY)
+        return c->error = RATION_EINVAL;
+    if (l->lean)
+        return take_lean(r, l, c, now_ns);
     struct rn_stripe *s = rn_stats_stripe(&r->stats);
     struct rn_workspace *w = rn_workspace_take(s);
 
@@ -54,17 +61,6 @@ static int take_with_variants(struct ration *r, struct ration_charge *c, int64_t
         c->error = code = rn_state_drain(&w->gathered.tx);
     rn_workspace_return(s, w);
     return code;
-}
-
-static __attribute__((noinline)) int take_other(struct ration *r, struct ration_charge *c,
-                                                int64_t now_ns)
-{
-    struct rn_compiled own;
-    const struct rn_compiled *l = rn_limiter_find(r, c, &own);
-
-    if (!l || l->limit.algorithm == RATION_CONCURRENCY)
-        return c->error = RATION_EINVAL;
-    return l->lean ? take_lean(r, l, c, now_ns) : take_with_variants(r, c, now_ns);
 }
 
 int ration_take(struct ration *r, struct ration_charge *c, int64_t now_ns)

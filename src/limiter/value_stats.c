@@ -113,25 +113,7 @@ static struct row **find_slot(struct rn_value_stats *v, const struct rn_hash_key
     }
 }
 
-/* NULL: there are too many, or memory ran out. */
-static struct row *add_row(struct rn_value_stats *v, const struct rn_hash_key *secret,
-                           const struct text *text)
-{
-    if (__atomic_load_n(&v->count, __ATOMIC_RELAXED) >= RN_VALUE_ROWS)
-        return NULL;
-    pthread_mutex_lock(&v->lock);
-    struct row **slot = find_slot(v, secret, text), *row = *slot;
-
-    if (!row && v->count < RN_VALUE_ROWS && (row = calloc(1, sizeof *row)) != NULL) {
-        row->len = text->len;
-        memcpy(row->text, text->bytes, text->len);
-        __atomic_store_n(slot, row, __ATOMIC_RELEASE);
-        __atomic_store_n(&v->count, v->count + 1, __ATOMIC_RELAXED);
-    }
-    pthread_mutex_unlock(&v->lock);
-    return row;
-}
-
+/* If there are too many rows, or memory runs out, the row of all others counts. */
 void rn_value_stats_add(const struct rn_book *book, const struct rn_rule *rule,
                         const struct rn_slice *key, bool allowed, uint64_t decisions,
                         uint64_t units)
@@ -142,8 +124,19 @@ void rn_value_stats_add(const struct rn_book *book, const struct rn_rule *rule,
     write_text(&text, rule->values, key);
     struct row *row = __atomic_load_n(find_slot(v, book->secret, &text), __ATOMIC_ACQUIRE);
 
-    if (!row)
-        row = add_row(v, book->secret, &text);
+    if (!row && __atomic_load_n(&v->count, __ATOMIC_RELAXED) < RN_VALUE_ROWS) {
+        pthread_mutex_lock(&v->lock);
+        struct row **slot = find_slot(v, book->secret, &text);
+
+        row = *slot;
+        if (!row && v->count < RN_VALUE_ROWS && (row = calloc(1, sizeof *row)) != NULL) {
+            row->len = text.len;
+            memcpy(row->text, text.bytes, text.len);
+            __atomic_store_n(slot, row, __ATOMIC_RELEASE);
+            __atomic_store_n(&v->count, v->count + 1, __ATOMIC_RELAXED);
+        }
+        pthread_mutex_unlock(&v->lock);
+    }
     struct rn_value_totals *totals = row ? &row->totals : &v->other;
 
     __atomic_fetch_add(allowed ? &totals->allowed : &totals->refused, decisions, __ATOMIC_RELAXED);

@@ -69,24 +69,6 @@ static int compare_names(const void *left, const void *right)
                             ((const struct rn_client_attribute *)right)->name);
 }
 
-/* Attributes that the rules take for addresses are compared as such, if the
- * value is one. */
-static void describe(const struct rn_ruleset *ruleset, const struct rn_client_attribute *a,
-                     struct rn_ban_part *part, struct value *v)
-{
-    struct rn_cidr cidr;
-
-    *part = (struct rn_ban_part){.name = a->name, .number = rn_ruleset_attribute(ruleset, a->name)};
-    *v = (struct value){.text = a->value};
-    if ((rn_slice_is(a->name, "ip") ||
-         (part->number != RN_NO_ATTRIBUTE && ruleset->attributes[part->number].is_ip)) &&
-        rn_cidr_parse(a->value.data, a->value.len, &cidr, NULL) == 0) {
-        part->bits = cidr.network.bits;
-        part->prefix = cidr.prefix;
-        v->ip = cidr.network;
-    }
-}
-
 /* Its number, or kind_count. */
 static uint32_t find_kind(const struct rn_client_index *index, const struct rn_ban_kind *wanted)
 {
@@ -127,9 +109,12 @@ static int enter_kind(struct rn_client_index *index, const struct rn_ban_kind *w
     return 0;
 }
 
-static uint64_t describe_all(const struct rn_client_index *index, const struct rn_book *book,
-                             const struct rn_client *client, struct rn_ban_kind *kind)
+/* The kind of a ban, and the hash of its values. Attributes that the rules take for addresses are
+ * compared as such, if the value is one. */
+static uint64_t describe(const struct rn_client_index *index, const struct rn_book *book,
+                         const struct rn_client *client, struct rn_ban_kind *kind)
 {
+    const struct rn_ruleset *ruleset = book->ruleset;
     struct rn_client sorted = *client;
     struct rn_siphash s;
 
@@ -137,15 +122,25 @@ static uint64_t describe_all(const struct rn_client_index *index, const struct r
     qsort(sorted.attributes, sorted.count, sizeof *sorted.attributes, compare_names);
     rn_siphash_init(&s, &index->ban_seed);
     for (uint32_t i = 0; i < sorted.count; i++) {
+        struct rn_slice name = sorted.attributes[i].name;
+        struct rn_ban_part *part = &kind->parts[i];
+        struct value v = {.text = sorted.attributes[i].value};
         struct rn_path_readings paths;
-        struct value v;
+        struct rn_cidr cidr;
 
-        describe(book->ruleset, &sorted.attributes[i], &kind->parts[i], &v);
-        if (rn_slice_is(kind->parts[i].name, "path")) { /* all spellings of it are banned */
-            rn_path_read_all(v.text, &book->ruleset->paths, &paths);
+        *part = (struct rn_ban_part){.name = name, .number = rn_ruleset_attribute(ruleset, name)};
+        if ((rn_slice_is(name, "ip") ||
+             (part->number != RN_NO_ATTRIBUTE && ruleset->attributes[part->number].is_ip)) &&
+            rn_cidr_parse(v.text.data, v.text.len, &cidr, NULL) == 0) {
+            part->bits = cidr.network.bits;
+            part->prefix = cidr.prefix;
+            v.ip = cidr.network;
+        }
+        if (rn_slice_is(name, "path")) { /* all spellings of it are banned */
+            rn_path_read_all(v.text, &ruleset->paths, &paths);
             v.text = paths.text[0];
         }
-        hash_value(&s, &kind->parts[i], &v);
+        hash_value(&s, part, &v);
     }
     return rn_siphash_done(&s);
 }
@@ -155,7 +150,7 @@ int rn_ban_check(const struct rn_client_index *index, const struct rn_book *book
 {
     struct rn_ban_kind wanted;
 
-    describe_all(index, book, client, &wanted);
+    describe(index, book, client, &wanted);
     if (find_kind(index, &wanted) < RATION_BAN_KINDS_MAX)
         return 0;
     return rn_error_set(error, RATION_EFULL, 0,
@@ -184,7 +179,7 @@ int rn_ban_enter(struct rn_client_index *index, const struct rn_book *book,
 
     if (client->count == 0 || client->count > RATION_BAN_ATTRIBUTES_MAX)
         return RATION_EINVAL;
-    *hash = describe_all(index, book, client, &wanted);
+    *hash = describe(index, book, client, &wanted);
     before = rn_map_find(&index->bans, *hash);
     if (before && !replaces) {
         index->bans_meet = true;
@@ -219,17 +214,6 @@ void rn_ban_leave(struct rn_client_index *index, uint64_t hash)
 
 /* --- finding ---------------------------------------------------------------------------- */
 
-static struct rn_slice find_given(const struct ration_request *request, struct rn_slice name)
-{
-    for (size_t i = 0; i < request->count; i++) {
-        const struct ration_attribute *a = &request->attributes[i];
-
-        if (a->value && rn_slice_equal((struct rn_slice){a->name, a->name_len}, name))
-            return (struct rn_slice){a->value, a->value_len};
-    }
-    return (struct rn_slice){NULL, 0};
-}
-
 static const struct rn_ban *find_of_kind(const struct rn_client_index *index,
                                          const struct rn_ban_kind *kind,
                                          const struct rn_values *values,
@@ -241,9 +225,14 @@ static const struct rn_ban *find_of_kind(const struct rn_client_index *index,
     for (uint32_t i = 0; i < kind->count; i++) {
         const struct rn_ban_part *part = &kind->parts[i];
         bool known = values && part->number != RN_NO_ATTRIBUTE;
-        struct value v = {.text = known ? values->value[part->number]
-                                        : find_given(request, part->name)};
+        struct value v = {.text = known ? values->value[part->number] : (struct rn_slice){0}};
 
+        for (size_t k = 0; k < request->count && !known && !v.text.data; k++) {
+            const struct ration_attribute *a = &request->attributes[k];
+
+            if (rn_slice_equal((struct rn_slice){a->name, a->name_len}, part->name))
+                v.text = (struct rn_slice){a->value, a->value_len};
+        }
         if (values && !known && rn_slice_is(part->name, "path"))
             v.text = values->paths.text[0];
         if (!v.text.data)

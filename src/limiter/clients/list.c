@@ -107,22 +107,26 @@ static void choose_first(struct pick *picks, size_t count, size_t wanted)
     }
 }
 
-static int copy_rows(struct rn_clients *c, bool ban, const struct ration_listing *listing,
-                     struct rn_clients_list *list)
+int rn_clients_list(struct ration *r, bool ban, const struct ration_listing *listing,
+                    struct rn_clients_list *list)
 {
+    struct rn_clients *c = &r->clients;
     struct rn_map *map = rn_clients_map(c, ban);
-    struct pick *picks = malloc(((size_t)map->live + 1) * sizeof *picks);
-    size_t count;
+    size_t count = 0;
 
-    if (!picks)
-        return RATION_ENOMEM;
-    count = gather(map, c->now_ns, listing, picks);
+    *list = (struct rn_clients_list){.count = 0};
+    rn_clients_lock(r, RATION_NOW);
+    struct pick *picks = malloc(((size_t)map->live + 1) * sizeof *picks);
+
+    if (picks)
+        count = gather(map, c->now_ns, listing, picks);
     if (listing->limit != 0 && listing->limit < count) {
         choose_first(picks, count, listing->limit);
         count = listing->limit;
     }
-    qsort(picks, count, sizeof *picks, compare_picks);
-    list->rows = malloc((count + 1) * sizeof *list->rows);
+    if (count > 1)
+        qsort(picks, count, sizeof *picks, compare_picks);
+    list->rows = picks ? malloc((count + 1) * sizeof *list->rows) : NULL;
     for (; list->rows && list->count < count; list->count++) {
         const struct rn_entry *e = picks[list->count].entry;
 
@@ -135,19 +139,8 @@ static int copy_rows(struct rn_clients *c, bool ban, const struct ration_listing
         rn_buf_put(&list->payloads, e->payload, e->len);
     }
     free(picks);
+    pthread_mutex_unlock(&c->lock);
     return !list->rows || list->payloads.failed ? RATION_ENOMEM : 0;
-}
-
-int rn_clients_list(struct ration *r, bool ban, const struct ration_listing *listing,
-                    struct rn_clients_list *list)
-{
-    int code;
-
-    *list = (struct rn_clients_list){.count = 0};
-    rn_clients_lock(r, RATION_NOW);
-    code = copy_rows(&r->clients, ban, listing, list);
-    pthread_mutex_unlock(&r->clients.lock);
-    return code;
 }
 
 void rn_clients_list_done(struct rn_clients_list *list)

@@ -49,19 +49,6 @@ static void decide_here(struct rn_fallback *f, struct rn_charge *charge)
     count(&f->counts.local);
 }
 
-static void answer_without(struct rn_fallback *f, struct rn_charge *charge, bool allow)
-{
-    charge->error = 0;
-    charge->answer = (struct rn_answer){.allowed = allow,
-                                        .remaining = allow ? charge->limit->cap : 0,
-                                        .retry_after_ns = allow ? 0 : RETRY_NS,
-                                        .reset_after_ns = allow ? 0 : RETRY_NS,
-                                        .mark = RN_FALLBACK_MARK};
-    if (charge->ask.op == RN_DEBIT)
-        charge->answer.uncollected = charge->ask.cost;
-    count(allow ? &f->counts.allowed : &f->counts.refused);
-}
-
 static void do_without(struct rn_fallback *f, struct rn_charge *charge)
 {
     switch (charge->ask.op) {
@@ -80,10 +67,21 @@ static void do_without(struct rn_fallback *f, struct rn_charge *charge)
         count(&f->counts.lost);
         return;
     }
-    if (charge->flags & (RN_CHARGE_ELSE_ALLOW | RN_CHARGE_ELSE_REFUSE))
-        answer_without(f, charge, charge->flags & RN_CHARGE_ELSE_ALLOW);
-    else
+    if (charge->flags & (RN_CHARGE_ELSE_ALLOW | RN_CHARGE_ELSE_REFUSE)) {
+        bool allow = charge->flags & RN_CHARGE_ELSE_ALLOW;
+
+        charge->error = 0;
+        charge->answer = (struct rn_answer){.allowed = allow,
+                                            .remaining = allow ? charge->limit->cap : 0,
+                                            .retry_after_ns = allow ? 0 : RETRY_NS,
+                                            .reset_after_ns = allow ? 0 : RETRY_NS,
+                                            .mark = RN_FALLBACK_MARK};
+        if (charge->ask.op == RN_DEBIT)
+            charge->answer.uncollected = charge->ask.cost;
+        count(allow ? &f->counts.allowed : &f->counts.refused);
+    } else {
         decide_here(f, charge);
+    }
     if (charge->late == 0)
         return;
     if (charge->error == 0 && charge->answer.allowed)

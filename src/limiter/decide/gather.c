@@ -50,14 +50,6 @@ RN_HOT uint64_t rn_gather_hash(const struct rn_applied *a, const struct rn_compi
     return hash_parts(a, l);
 }
 
-/* The units that the request must leave: its share of the limit as written, and all above. */
-static RN_ASIDE uint64_t keep_units(const struct rn_applied *a, const struct rn_rule_limit *limit)
-{
-    u128 written = limit->limit.cap - limit->soft_units;
-
-    return (uint64_t)((written * a->keep_percent + 99) / 100) + limit->soft_units;
-}
-
 static RN_ASIDE void add_places(struct rn_gathered *g, struct rn_transaction_item *item)
 {
     g->lease = g->lease ? g->lease : rn_limiter_new_id(g->r);
@@ -82,8 +74,11 @@ static void add_limit(struct rn_gathered *g, const struct rn_applied *a,
     g->limits[at] = limit;
     item->shadow = a->shadow;
     item->by_outcome = a->rule->by_outcome;
-    if (rn_unlikely(a->keep_percent != 0))
-        item->keep = keep_units(a, limit);
+    if (rn_unlikely(a->keep_percent != 0)) { /* a share of the limit as written, and all above */
+        u128 written = limit->limit.cap - limit->soft_units;
+
+        item->keep = (uint64_t)((written * a->keep_percent + 99) / 100) + limit->soft_units;
+    }
     item->soft = limit->soft_units;
     item->max_wait_ns = a->rule->max_wait_ns;
     if (rn_unlikely(g->max_wait_ns > 0) && l->limit.algorithm == RATION_LEAKY_BUCKET &&
@@ -94,19 +89,6 @@ static void add_limit(struct rn_gathered *g, const struct rn_applied *a,
         add_places(g, item);
     if (limit == a->limits[0] && a->rule->index != RN_AD_HOC)
         item->family = &g->book->families[a->rule->index];
-}
-
-/* Puts the limit of an override in the place of the rule's. */
-static void replace_limits(const struct rn_gathered *g, const struct rn_client_index *index,
-                           uint64_t hash, struct rn_applied *a)
-{
-    const struct rn_override *o = rn_map_find(&index->overrides, hash);
-
-    if (!o || (o->expires_ns != INT64_MAX && o->expires_ns <= rn_limiter_now(g->r, g->tx.now_ns)))
-        return;
-    a->limits = &o->plan->limit;
-    a->limit_count = o->plan->limit != NULL;
-    a->instead = &o->plan->compiled;
 }
 
 RN_HOT void rn_gather_add(struct rn_gathered *g)
@@ -126,8 +108,15 @@ RN_HOT void rn_gather_add(struct rn_gathered *g)
         seed = &g->book->limits[a->limits[0]->id];
     uint64_t hash = seed ? rn_gather_hash(a, seed) : 0;
 
-    if (rn_unlikely(of != NULL))
-        replace_limits(g, index, hash, a);
+    const struct rn_override *o =
+        rn_unlikely(of != NULL) ? rn_map_find(&index->overrides, hash) : NULL;
+
+    if (rn_unlikely(o != NULL) &&
+        (o->expires_ns == INT64_MAX || o->expires_ns > rn_limiter_now(g->r, g->tx.now_ns))) {
+        a->limits = &o->plan->limit;
+        a->limit_count = o->plan->limit != NULL;
+        a->instead = &o->plan->compiled;
+    }
     if (rn_unlikely(g->rule_count == RN_MATCHES_MAX ||
                     g->tx.n + a->limit_count > RATION_CHARGES_MAX)) {
         g->error = RATION_EINVAL;
@@ -221,17 +210,6 @@ RN_HOT static void count(struct rn_gathered *g, const struct ration_outcome *out
 
 /* --- deciding --------------------------------------------------------------------- */
 
-static void count_failure(const struct rn_gathered *g)
-{
-    struct rn_stripe *s = rn_stats_stripe(&g->r->stats), *rows = rn_stats_stripe(&g->book->stats);
-
-    for (size_t i = 0; i < g->tx.n; i++)
-        if (g->charges[i].error != 0)
-            rn_stats_count(s, rn_stats_row(rows, g->rules[g->rule_of[i]].rule->index),
-                           RN_RESULT_FAILED, 0);
-    rn_stats_count_total(s, RN_RESULT_FAILED);
-}
-
 RN_HOT int rn_gather_run(struct rn_gathered *g, bool look_only, struct ration_outcome *out)
 {
     g->tx.look_only = look_only;
@@ -243,11 +221,18 @@ RN_HOT int rn_gather_run(struct rn_gathered *g, bool look_only, struct ration_ou
         g->error = rn_transaction_run(&g->tx);
     if (rn_unlikely(g->drain) && g->error == 0 && g->tx.n == 1 && !look_only && !g->all_shadow)
         g->error = rn_state_drain(&g->tx);
-    if (g->error != 0) {
-        if (!look_only)
-            count_failure(g);
-        return g->error;
+    if (g->error != 0 && !look_only) {
+        struct rn_stripe *s = rn_stats_stripe(&g->r->stats);
+        struct rn_stripe *rows = rn_stats_stripe(&g->book->stats);
+
+        for (size_t i = 0; i < g->tx.n; i++)
+            if (g->charges[i].error != 0)
+                rn_stats_count(s, rn_stats_row(rows, g->rules[g->rule_of[i]].rule->index),
+                               RN_RESULT_FAILED, 0);
+        rn_stats_count_total(s, RN_RESULT_FAILED);
     }
+    if (g->error != 0)
+        return g->error;
     rn_outcome_fill(out, g);
     if (!look_only)
         count(g, out);

@@ -86,21 +86,6 @@ static uint64_t share_for(const struct heir *h, const struct rn_member *m)
     return most;
 }
 
-/* For the items of this rule, up to the first item of the next rule. */
-static void set_floors(const struct heir *h)
-{
-    struct rn_transaction *tx = h->tx;
-    const struct rn_family *f = h->family;
-    size_t i = h->item;
-
-    do {
-        for (uint32_t m = 0; m < f->member_count; m++)
-            if (f->members[m].limit->salt == tx->items[i].limit->salt)
-                tx->items[i].floor = share_for(h, &f->members[m]);
-        tx->needs |= RN_NEEDS_LOOK;
-    } while (++i < tx->n && !tx->items[i].family);
-}
-
 /* A batch at a time: a rule may have any number of tiers. */
 static bool force_shares(const struct heir *h)
 {
@@ -138,7 +123,14 @@ static bool inherit(struct heir *h)
             return false;
     }
     if (tx->look_only || !tx->batch[0].answer.allowed) {
-        set_floors(h);
+        size_t i = h->item;
+
+        do { /* the items of this rule, up to the first item of the next rule */
+            for (uint32_t m = 0; m < f->member_count; m++)
+                if (f->members[m].limit->salt == tx->items[i].limit->salt)
+                    tx->items[i].floor = share_for(h, &f->members[m]);
+            tx->needs |= RN_NEEDS_LOOK;
+        } while (++i < tx->n && !tx->items[i].family);
         return true;
     }
     /* Another request may have carried it all over since the first look. */

@@ -48,23 +48,6 @@ static uint64_t left_after(const struct rn_transaction *tx, size_t i)
     return left > cost ? left - cost : 0;
 }
 
-/* The units spent after this request. A bucket that refills evenly knows it to the nanosecond: the
- * time to full. Where the two do not agree (another node's bucket, a share of it), whole units
- * count, as for all other limits. */
-static u128 spent_after(const struct rn_transaction *tx, size_t i, const struct rn_limit *l,
-                        u128 full)
-{
-    uint64_t left = left_after(tx, i), whole = left < l->cap ? l->cap - left : 0;
-    u128 most = full * whole / l->cap, unit = full / l->cap, exact;
-
-    if (!rn_throttle_can_pace(l))
-        return most;
-    exact = (u128)(uint64_t)tx->items[i].answer.reset_after_ns;
-    if (tx->look_only && !tx->items[i].by_outcome)
-        exact += unit * tx->charges[i].cost;
-    return exact <= most && exact + unit > most ? exact : most;
-}
-
 /* There is no delay up to `from` of the limit as written. From there on the delay grows in
  * proportion, up to max_ns where the limit is reached; without max_ns it is as long as the limit
  * takes to refill what lies above `from`. Reckoned in nanoseconds of refill, below 2^61, or in
@@ -77,13 +60,23 @@ static RN_ASIDE int64_t throttle_ns(const struct rn_transaction *tx, size_t i,
     bool paces = rn_throttle_can_pace(l);
     u128 full = paces ? (uint64_t)l->full_ns : (u128)l->cap * 100;
     u128 written, from, spent;
+    uint64_t left = left_after(tx, i);
 
     if (l->cap == 0)
         return 0;
     written = full * (l->cap - limit->soft_units) / l->cap;
     from = throttle->from_units != 0 ? full * throttle->from_units / l->cap
                                      : written * throttle->from_percent / 100;
-    spent = spent_after(tx, i, l, full);
+    spent = full * (left < l->cap ? l->cap - left : 0) / l->cap;
+    if (paces) {
+        /* The time to full is exact to the nanosecond. Where it does not agree with the units
+         * (another node's bucket, a share of it), whole units count, as for all other limits. */
+        u128 exact = (u128)(uint64_t)tx->items[i].answer.reset_after_ns, unit = full / l->cap;
+
+        if (tx->look_only && !tx->items[i].by_outcome)
+            exact += unit * tx->charges[i].cost;
+        spent = exact <= spent && exact + unit > spent ? exact : spent;
+    }
     if (spent <= from)
         return 0;
     if (throttle->max_ns == 0)

@@ -39,6 +39,24 @@ static inline bool rule_by_ban(struct rn_gathered *g, struct rn_values *values,
     return true;
 }
 
+static void add_matches(struct rn_gathered *g, const struct rn_matches *matches, bool for_envoy,
+                        bool only_look)
+{
+    if (matches->outcome == RN_MATCH_TOO_MANY)
+        g->error = RATION_EINVAL;
+    for (uint32_t i = 0; i < matches->count && g->error == 0; i++) {
+        const struct rn_match *match = &matches->items[i];
+
+        if ((rn_unlikely(g->no_server) && !rn_fallback_is_local(match->rule)) ||
+            (for_envoy && !match->rule->for_envoy))
+            continue;
+        *rn_gather_next(g) = rn_applied_of(match);
+        if (only_look)
+            rn_gather_next(g)->cost = 0;
+        rn_gather_add(g);
+    }
+}
+
 static int rule_on_matches(struct rn_gathered *g, struct rn_matches *matches,
                            const struct ration_request *request, bool look_only,
                            struct ration_outcome *out)
@@ -55,16 +73,7 @@ static int rule_on_matches(struct rn_gathered *g, struct rn_matches *matches,
         rn_gather_by_rule(g, refuser, look_only, out);
         return 0;
     }
-    if (matches->outcome == RN_MATCH_TOO_MANY)
-        g->error = RATION_EINVAL;
-    for (uint32_t i = 0; i < matches->count && g->error == 0; i++) {
-        const struct rn_match *match = &matches->items[i];
-
-        if (rn_unlikely(g->no_server) && !rn_fallback_is_local(match->rule))
-            continue;
-        *rn_gather_next(g) = rn_applied_of(match);
-        rn_gather_add(g);
-    }
+    add_matches(g, matches, false, false);
     return rn_gather_run(g, look_only, out);
 }
 
@@ -99,16 +108,7 @@ static int rule_on_descriptor(struct rn_workspace *w, const struct ration_descri
         *rn_gather_next(g) = rn_applied_of_envoy(e, parts, part_count, d->hits);
         rn_gather_add(g);
     }
-    if (matches->outcome == RN_MATCH_TOO_MANY)
-        g->error = RATION_EINVAL;
-    for (uint32_t i = 0; i < matches->count; i++) {
-        if (!matches->items[i].rule->for_envoy)
-            continue;
-        *rn_gather_next(g) = rn_applied_of(&matches->items[i]);
-        if (d->hits == 0) /* only looks */
-            rn_gather_next(g)->cost = 0;
-        rn_gather_add(g);
-    }
+    add_matches(g, matches, true, d->hits == 0);
     int code = rn_gather_run(g, false, out);
 
     if (code == 0 && e && e->unlimited && g->tx.n == 0)
@@ -139,38 +139,30 @@ static RN_ASIDE int decide_at_length(const struct scene *s, struct rn_terms *ter
     return code;
 }
 
-RN_HOT static int rule_on_request(const struct scene *s, struct rn_terms *terms,
-                                  struct ration_outcome *out)
-{
-    struct rn_matches *matches = &s->workspace->matches;
-    const struct rn_compiled *fast = NULL;
-
-    rn_match_request(s->book->ruleset, s->request, matches);
-    if (rn_likely(!terms->look_only && !terms->no_server && !terms->reserving &&
-                  !s->request->shadow && !s->r->fallback && !rn_book_client_index(s->book) &&
-                  !rn_gather_is_shadow(s->r, s->book)))
-        fast = rn_fast_path_find(s->book, matches);
-    if (rn_likely(fast != NULL) &&
-        rn_fast_path_admit(s->r, s->book, &matches->items[0], fast, s->now_ns, out))
-        return 0;
-    return decide_at_length(s, terms, out);
-}
-
 RN_HOT int rn_gather_decide(struct ration *r, const struct ration_request *request, int64_t now_ns,
                             struct rn_terms *terms, struct ration_outcome *out)
 {
     struct rn_stripe *s = rn_stats_stripe(&r->stats);
     struct rn_workspace *w = rn_workspace_take(s);
+    const struct rn_compiled *fast = NULL;
     int code = 0;
 
     if (rn_unlikely(!w))
         return RATION_ENOMEM;
     struct rn_pin pin = rn_pin_take(&r->shelf, s);
 
-    if (rn_likely(pin.book != NULL))
-        code = rule_on_request(&(struct scene){r, pin.book, request, now_ns, w}, terms, out);
-    else
+    if (rn_likely(pin.book != NULL)) {
+        rn_match_request(pin.book->ruleset, request, &w->matches);
+        if (rn_likely(!terms->look_only && !terms->no_server && !terms->reserving &&
+                      !request->shadow && !r->fallback && !rn_book_client_index(pin.book) &&
+                      !rn_gather_is_shadow(r, pin.book)))
+            fast = rn_fast_path_find(pin.book, &w->matches);
+        if (rn_unlikely(!fast) ||
+            !rn_fast_path_admit(r, pin.book, &w->matches.items[0], fast, now_ns, out))
+            code = decide_at_length(&(struct scene){r, pin.book, request, now_ns, w}, terms, out);
+    } else {
         rn_gather_without_rules(s, terms->look_only, out);
+    }
     terms->decided = code == 0;
     rn_pin_drop(&pin);
     rn_workspace_return(s, w);

@@ -86,10 +86,16 @@ static bool replaces(const struct rn_envoy_limit *limit, struct rn_slice name)
 }
 
 /* All are read before any is dropped: one that is replaced still replaces others. */
-static void drop_replaced(struct rn_descriptors *d)
+static bool match_all(struct rn_descriptors *d, const struct rn_ruleset *ruleset)
 {
+    bool known = rn_envoy_has_domain(ruleset, domain_of(d));
     bool dropped[RATION_DESCRIPTORS_MAX] = {false};
 
+    d->count = d->request->count;
+    d->part_count = 0;
+    for (size_t i = 0; i < d->count; i++)
+        if (!match_one(d, ruleset, i, known))
+            return false;
     for (size_t i = 0; i < d->count; i++) {
         const struct rn_envoy_limit *limit = d->items[i].match;
 
@@ -105,21 +111,6 @@ static void drop_replaced(struct rn_descriptors *d)
     for (size_t i = 0; i < d->count; i++)
         if (dropped[i])
             d->items[i].match = NULL;
-}
-
-static bool match_all(struct rn_descriptors *d, const struct rn_ruleset *ruleset)
-{
-    bool known = rn_envoy_has_domain(ruleset, domain_of(d)), any_replaces = false;
-
-    d->count = d->request->count;
-    d->part_count = 0;
-    for (size_t i = 0; i < d->count; i++) {
-        if (!match_one(d, ruleset, i, known))
-            return false;
-        any_replaces |= d->items[i].match && d->items[i].match->replaces_count != 0;
-    }
-    if (any_replaces)
-        drop_replaced(d);
     return true;
 }
 

@@ -76,37 +76,28 @@ int rn_explain_run(struct ration *r, const struct rn_explain *explain)
 
 /* --- attributes ------------------------------------------------------------------------- */
 
-static void write_note(const struct rn_ruleset *ruleset, const struct ration_attribute *attributes,
-                       size_t count, char note[RATION_MESSAGE_SIZE])
+void rn_explain_unused_attribute(struct ration *r, const struct ration_attribute *attributes,
+                                 size_t count, char note[RATION_MESSAGE_SIZE])
 {
-    struct rn_slice unknown = {0};
+    struct rn_pin pin = rn_pin_take(&r->shelf, rn_stats_stripe(&r->stats));
+    const struct rn_ruleset *ruleset = pin.book ? pin.book->ruleset : NULL;
+    struct rn_slice unused = {0};
+    const char *meant = NULL;
 
-    for (size_t i = 0; i < count; i++) {
+    note[0] = '\0';
+    for (size_t i = 0; ruleset && i < count && !meant; i++) {
         struct rn_slice name = {attributes[i].name, attributes[i].name_len};
 
         if (rn_slice_starts_with(name, RN_SLICE("header.")) ||
             rn_ruleset_uses_attribute(ruleset, name))
             continue;
-        const char *meant = rn_ruleset_suggest_attribute(ruleset, name);
-
-        if (meant) {
-            snprintf(note, RATION_MESSAGE_SIZE, "no rule looks at %s; did you mean %s?",
-                     rn_excerpt(name).text, meant);
-            return;
-        }
-        unknown = unknown.data ? unknown : name;
+        meant = rn_ruleset_suggest_attribute(ruleset, name);
+        unused = meant || !unused.data ? name : unused;
     }
-    if (unknown.data)
-        snprintf(note, RATION_MESSAGE_SIZE, "no rule looks at %s", rn_excerpt(unknown).text);
-}
-
-void rn_explain_unused_attribute(struct ration *r, const struct ration_attribute *attributes,
-                                 size_t count, char note[RATION_MESSAGE_SIZE])
-{
-    struct rn_pin pin = rn_pin_take(&r->shelf, rn_stats_stripe(&r->stats));
-
-    note[0] = '\0';
-    if (pin.book)
-        write_note(pin.book->ruleset, attributes, count, note);
+    if (meant)
+        snprintf(note, RATION_MESSAGE_SIZE, "no rule looks at %s; did you mean %s?",
+                 rn_excerpt(unused).text, meant);
+    else if (unused.data)
+        snprintf(note, RATION_MESSAGE_SIZE, "no rule looks at %s", rn_excerpt(unused).text);
     rn_pin_drop(&pin);
 }

@@ -156,30 +156,12 @@ static bool link_place(struct rn_book *b, const struct rn_family *f, const struc
     return true;
 }
 
-/* The common case, one limit in each tier: all share one list. That it names themselves does no
+/* In the common case, one limit in each tier, all share one list. That it names themselves does no
  * harm (see rn_compiled_follows). */
-static bool link_single(struct rn_book *b, const struct rn_family *f, const struct rn_rule *rule)
-{
-    const struct rn_compiled **shapes = rn_arena_alloc(&b->arena, f->member_count * sizeof *shapes);
-
-    if (!shapes)
-        return false;
-    for (uint32_t i = 0; i < f->member_count; i++)
-        shapes[i] = f->members[i].limit;
-    for (uint32_t t = 0; t < rule->tier_count; t++) {
-        if (rule->tiers[t].limit_count == 0)
-            continue;
-        struct rn_compiled *l = &b->limits[rule->tiers[t].limits[0]->id];
-
-        l->shapes = shapes;
-        l->shape_count = f->member_count;
-    }
-    return true;
-}
-
 bool rn_family_link(struct rn_book *b, const struct rn_rule *rule)
 {
     struct rn_family *f = &b->families[rule->index];
+    const struct rn_compiled **shared = NULL;
 
     f->until_ns = INT64_MIN;
     if (!find_members(b, rule, f))
@@ -188,12 +170,24 @@ bool rn_family_link(struct rn_book *b, const struct rn_rule *rule)
         return true;
     if (!find_guards(b, rule, f))
         return false;
-    if (f->places <= 1)
-        return link_single(b, f, rule);
+    if (f->places <= 1) {
+        shared = rn_arena_alloc(&b->arena, f->member_count * sizeof *shared);
+        if (!shared)
+            return false;
+        for (uint32_t i = 0; i < f->member_count; i++)
+            shared[i] = f->members[i].limit;
+    }
     for (uint32_t t = 0; t < rule->tier_count; t++)
-        for (uint32_t i = 0; i < rule->tiers[t].limit_count; i++)
-            if (!link_place(b, f, &rule->tiers[t], i))
+        for (uint32_t i = 0; i < rule->tiers[t].limit_count; i++) {
+            struct rn_compiled *l = &b->limits[rule->tiers[t].limits[i]->id];
+
+            if (!shared && !link_place(b, f, &rule->tiers[t], i))
                 return false;
+            if (!shared)
+                continue;
+            l->shapes = shared;
+            l->shape_count = f->member_count;
+        }
     return true;
 }
 

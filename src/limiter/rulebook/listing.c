@@ -47,17 +47,13 @@ static void write_key(const struct rn_ruleset *set, const struct rn_rule *rule, 
         append(&line, RN_SLICE("descriptor"));
 }
 
-static void add_tier(struct ration_rule_info *info, const struct rn_tier *tier)
+static void describe_limit(struct ration_rule_limit *to, const struct rn_tier *tier,
+                           const struct ration_limit *spec)
 {
-    info->limit_count += tier->limit_count;
-    for (uint32_t i = 0; i < tier->limit_count && info->listed < RATION_OUTCOME_LIMITS; i++) {
-        struct ration_rule_limit *to = &info->limits[info->listed++];
-
-        rn_slice_copy(to->tier, sizeof to->tier, tier->value);
-        ration_limit_write(&tier->limits[i]->spec, to->text, sizeof to->text);
-        to->algorithm = tier->limits[i]->spec.algorithm;
-        to->amount = tier->limits[i]->spec.amount;
-    }
+    rn_slice_copy(to->tier, sizeof to->tier, tier->value);
+    ration_limit_write(spec, to->text, sizeof to->text);
+    to->algorithm = spec->algorithm;
+    to->amount = spec->amount;
 }
 
 /* Under the lock: without it, counts of the book before may be missing. */
@@ -81,8 +77,13 @@ void ration_rules_each(struct ration *r, int (*see)(void *arg, const struct rati
         struct rn_counts sum;
 
         write_key(book->ruleset, rule, info.key, sizeof info.key);
-        for (uint32_t t = 0; t < rule->tier_count; t++)
-            add_tier(&info, &rule->tiers[t]);
+        for (uint32_t t = 0; t < rule->tier_count; t++) {
+            const struct rn_tier *tier = &rule->tiers[t];
+
+            info.limit_count += tier->limit_count;
+            for (uint32_t k = 0; k < tier->limit_count && info.listed < RATION_OUTCOME_LIMITS; k++)
+                describe_limit(&info.limits[info.listed++], tier, &tier->limits[k]->spec);
+        }
         rn_book_totals(book, rule, &sum);
         rn_stats_set_totals(&info.totals, &sum);
         if (see(arg, &info) != 0)

@@ -27,29 +27,8 @@ static void append(void *context, const char *text, size_t len)
     rn_buf_put(context, text, len);
 }
 
-/* Without memory for all, the caller gets the text only. */
-static void copy_items(struct ration_report *report, const struct rn_report *from)
-{
-    report->items = rn_arena_calloc(&report->arena, from->kept_count, sizeof *report->items);
-    for (uint32_t i = 0; report->items && i < from->kept_count; i++) {
-        const struct rn_diagnostic *d = &from->kept[i];
-        bool has_file = d->at.file < from->file_count;
-        struct rn_slice file =
-            rn_arena_dup(&report->arena, has_file ? from->files[d->at.file].name : RN_SLICE(""));
-        struct rn_slice message = rn_arena_dup(&report->arena, rn_slice_of(d->message));
-
-        if (!file.data || !message.data)
-            return;
-        report->items[report->item_count++] =
-            (struct ration_diagnostic){.is_error = d->severity == RN_ERROR,
-                                       .file = file.data,
-                                       .line = d->at.line,
-                                       .column = d->at.column,
-                                       .message = message.data};
-    }
-}
-
-/* Frees `said`, and gives it to the caller as a report if `out` is not NULL. Returns `code`. */
+/* Frees `said`, and gives it to the caller as a report if `out` is not NULL. Without memory for all
+ * items, the text has to do. Returns `code`. */
 static int finish(struct rn_report *said, int code, struct ration_report **out)
 {
     struct ration_report *report = out ? calloc(1, sizeof *report) : NULL;
@@ -59,7 +38,23 @@ static int finish(struct rn_report *said, int code, struct ration_report **out)
         report->warnings = said->count[RN_WARNING];
         rn_report_write(said, append, &report->text);
         rn_buf_put_char(&report->text, '\0');
-        copy_items(report, said);
+        report->items = rn_arena_calloc(&report->arena, said->kept_count, sizeof *report->items);
+    }
+    for (uint32_t i = 0; report && report->items && i < said->kept_count; i++) {
+        const struct rn_diagnostic *d = &said->kept[i];
+        bool has_file = d->at.file < said->file_count;
+        struct rn_slice file =
+            rn_arena_dup(&report->arena, has_file ? said->files[d->at.file].name : RN_SLICE(""));
+        struct rn_slice message = rn_arena_dup(&report->arena, rn_slice_of(d->message));
+
+        if (!file.data || !message.data)
+            break;
+        report->items[report->item_count++] =
+            (struct ration_diagnostic){.is_error = d->severity == RN_ERROR,
+                                       .file = file.data,
+                                       .line = d->at.line,
+                                       .column = d->at.column,
+                                       .message = message.data};
     }
     if (out)
         *out = report;

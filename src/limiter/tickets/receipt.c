@@ -49,19 +49,6 @@ static const struct rn_compiled *find_limit(const struct ration *r, const struct
     return found;
 }
 
-/* Units of the limit today that were charged as `units` under a capacity of `cap`. Buckets of one
- * shape take equally long to fill, and their states are times: a unit of a bucket that is now
- * smaller is worth more time than was charged for it. */
-static uint64_t units_today(const struct rn_compiled *l, uint64_t cap, uint64_t units)
-{
-    bool bucket =
-        l->limit.algorithm == RATION_TOKEN_BUCKET || l->limit.algorithm == RATION_LEAKY_BUCKET;
-
-    if (!bucket || l->limit.cap >= cap)
-        return units;
-    return (uint64_t)((u128)units * l->limit.cap / cap);
-}
-
 int rn_receipt_give_back(struct ration *r, const struct ration_receipt *receipts, size_t n,
                          int64_t at_ns, uint64_t kept, int64_t now_ns)
 {
@@ -80,8 +67,13 @@ int rn_receipt_give_back(struct ration *r, const struct ration_receipt *receipts
         gone |= l == NULL;
         if (!l)
             continue;
-        refund.units = receipts[i].taken - kept;
-        refund.cost = units_today(l, receipts[i].cap, refund.units);
+        refund.units = refund.cost = receipts[i].taken - kept;
+        /* Buckets of one shape take equally long to fill, and their states are times: a unit of a
+         * bucket that is now smaller is worth more time than was charged for it. */
+        if ((l->limit.algorithm == RATION_TOKEN_BUCKET ||
+             l->limit.algorithm == RATION_LEAKY_BUCKET) &&
+            l->limit.cap < receipts[i].cap)
+            refund.cost = (uint64_t)((u128)refund.units * l->limit.cap / receipts[i].cap);
         int code = refund.cost != 0 ? rn_limiter_give_back(r, l, &refund, now_ns) : 0;
 
         first = first ? first : code;

@@ -248,18 +248,7 @@ void rn_ticket_issue_delay(struct ration *r, const struct ration_outcome *out,
                                  out->receipt_count, ticket);
 }
 
-/* One of all processes settles a ticket. A refund of a delay must not be forgotten, as a second
- * refund would mint: without room to remember it, nothing is given back. */
-static int settle_once(struct ration *r, const struct rn_ticket *t, int64_t now_ns)
-{
-    if (t->kind == RN_TICKET_DELAY)
-        return rn_reservation_use_id(r, t->id, t->timeout_ns, now_ns, RN_CHARGE_KEEP);
-    int code = settle(r, t->id, now_ns);
-
-    return code == RATION_EGONE ? RATION_EALREADY : code; /* it has not ended: the ticket says so */
-}
-
-/* kept: units that were used; UINT64_MAX: all. */
+/* kept: units that were used; UINT64_MAX: all. One of all processes settles a ticket. */
 static int settle_ticket(struct ration *r, const struct rn_ticket *t, uint64_t kept, int64_t now_ns)
 {
     struct ration_receipt whole[RATION_CHARGES_MAX];
@@ -269,9 +258,13 @@ static int settle_ticket(struct ration *r, const struct rn_ticket *t, uint64_t k
     now_ns = rn_limiter_now(r, now_ns);
     if (now_ns - t->at_ns >= t->timeout_ns)
         return RATION_EGONE;
-    code = settle_once(r, t, now_ns);
+    /* A refund of a delay must not be forgotten, as a second refund would mint: without room to
+     * remember it, nothing is given back. */
+    code = t->kind == RN_TICKET_DELAY
+               ? rn_reservation_use_id(r, t->id, t->timeout_ns, now_ns, RN_CHARGE_KEEP)
+               : settle(r, t->id, now_ns);
     if (code != 0)
-        return code;
+        return code == RATION_EGONE ? RATION_EALREADY : code; /* it has not ended yet */
     for (uint32_t i = 0; i < t->place_count; i++)
         (void)rn_limiter_lease_change(r, RN_RELEASE, t->lease, &t->places[i], 0, now_ns);
     if (t->given) { /* the limit came with the call */

@@ -206,35 +206,6 @@ size_t rn_ticket_write_body(const struct rn_ticket *t, unsigned char out[RN_TICK
     return (size_t)(w.at - out);
 }
 
-/* All kinds but LEASE. */
-static void get_receipts(struct reader *r, struct rn_ticket *t)
-{
-    bool reserves = t->kind == RN_TICKET_RESERVATION;
-
-    t->at_ns = (int64_t)get_fixed(r);
-    t->timeout_ns = (int64_t)get_up_to(r, INT64_MAX);
-    t->reserved = reserves ? get_number(r) : 0;
-    uint64_t count =
-        get_up_to(r, reserves ? 2 * RATION_CHARGES_MAX + 1 : (uint64_t)RATION_CHARGES_MAX);
-
-    t->given = reserves && count % 2 != 0;
-    t->receipt_count = (uint32_t)(reserves ? count / 2 : count);
-    r->bad |= t->receipt_count > (t->given ? 1 : RATION_CHARGES_MAX);
-    for (uint32_t i = 0; i < t->receipt_count && !r->bad; i++) {
-        t->receipts[i].hash = get_fixed(r);
-        t->receipts[i].salt = get_fixed(r);
-        t->receipts[i].mark = (int64_t)get_fixed(r);
-        t->receipts[i].cap = get_number(r);
-        t->receipts[i].taken = get_number(r);
-    }
-    if (t->given)
-        get_spec(r, &t->spec);
-    if (reserves)
-        get_places(r, t);
-    if (t->place_count != 0)
-        t->lease = get_fixed(r);
-}
-
 bool rn_ticket_parse_body(const unsigned char *body, size_t len, struct rn_ticket *t)
 {
     struct reader r = {.at = body + 2, .end = body + len};
@@ -242,14 +213,35 @@ bool rn_ticket_parse_body(const unsigned char *body, size_t len, struct rn_ticke
     if (len < 2 || body[0] != VERSION || body[1] < RN_TICKET_RESERVATION ||
         body[1] > RN_TICKET_DELAY)
         return false;
-    t->receipt_count = t->place_count = 0;
-    t->given = false;
     t->kind = (enum rn_ticket_kind)body[1];
     t->id = get_fixed(&r);
-    if (t->kind == RN_TICKET_LEASE)
+    t->given = false;
+    t->receipt_count = t->place_count = 0;
+    bool reserves = t->kind == RN_TICKET_RESERVATION, places = t->kind == RN_TICKET_LEASE;
+
+    if (!places) {
+        t->at_ns = (int64_t)get_fixed(&r);
+        t->timeout_ns = (int64_t)get_up_to(&r, INT64_MAX);
+        t->reserved = reserves ? get_number(&r) : 0;
+        uint64_t count = get_up_to(&r, 2 * RATION_CHARGES_MAX + 1);
+
+        t->given = reserves && count % 2 != 0;
+        t->receipt_count = (uint32_t)(reserves ? count / 2 : count);
+        r.bad |= t->receipt_count > (t->given ? 1 : RATION_CHARGES_MAX);
+    }
+    for (uint32_t i = 0; i < t->receipt_count && !r.bad; i++) {
+        t->receipts[i].hash = get_fixed(&r);
+        t->receipts[i].salt = get_fixed(&r);
+        t->receipts[i].mark = (int64_t)get_fixed(&r);
+        t->receipts[i].cap = get_number(&r);
+        t->receipts[i].taken = get_number(&r);
+    }
+    if (t->given)
+        get_spec(&r, &t->spec);
+    if (reserves || places)
         get_places(&r, t);
-    else
-        get_receipts(&r, t);
+    if (reserves && t->place_count != 0)
+        t->lease = get_fixed(&r);
     return !r.bad && r.at == r.end;
 }
 
@@ -257,34 +249,19 @@ bool rn_ticket_parse_body(const unsigned char *body, size_t len, struct rn_ticke
 
 static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-static size_t encode(const unsigned char *bytes, size_t n, char *out)
-{
-    char *at = out;
-    uint32_t bits = 0;
-    unsigned bit_count = 0;
-
-    for (size_t i = 0; i < n; i++) {
-        bits = bits << 8 | bytes[i];
-        for (bit_count += 8; bit_count >= 6; bit_count -= 6)
-            *at++ = alphabet[bits >> (bit_count - 6) & 63];
-    }
-    if (bit_count != 0)
-        *at++ = alphabet[bits << (6 - bit_count) & 63];
-    return (size_t)(at - out);
-}
-
-static int value_of(char c)
+/* 64: not in the alphabet. */
+static uint32_t value_of(char c)
 {
     if (c >= 'A' && c <= 'Z')
-        return c - 'A';
+        return (uint32_t)(c - 'A');
     if (c >= 'a' && c <= 'z')
-        return c - 'a' + 26;
+        return (uint32_t)(c - 'a' + 26);
     if (c >= '0' && c <= '9')
-        return c - '0' + 52;
-    return c == '-' ? 62 : c == '_' ? 63 : -1;
+        return (uint32_t)(c - '0' + 52);
+    return c == '-' ? 62 : c == '_' ? 63 : 64;
 }
 
-/* How many bytes; 0 if the text is not what encode makes, or too long. */
+/* How many bytes; 0 if the text is not what rn_ticket_write makes, or too long. */
 static size_t decode(struct rn_slice text, unsigned char out[BYTES_MAX])
 {
     size_t n = 0;
@@ -294,11 +271,11 @@ static size_t decode(struct rn_slice text, unsigned char out[BYTES_MAX])
     if (text.len >= RATION_TICKET_SIZE || text.len % 4 == 1)
         return 0;
     for (size_t i = 0; i < text.len; i++) {
-        int value = value_of(text.data[i]);
+        uint32_t value = value_of(text.data[i]);
 
-        if (value < 0)
+        if (value > 63)
             return 0;
-        bits = bits << 6 | (uint32_t)value;
+        bits = bits << 6 | value;
         bit_count += 6;
         if (bit_count < 8)
             continue;
@@ -317,8 +294,18 @@ void rn_ticket_write(const struct rn_ticket *t, const struct rn_hash_key *key,
     size_t len = rn_ticket_write_body(t, bytes);
     struct writer mac = {.at = bytes + len};
 
+    uint32_t bits = 0;
+    unsigned bit_count = 0;
+
     put_fixed(&mac, rn_siphash(key, bytes, len));
-    out[encode(bytes, len + MAC_BYTES, out)] = '\0';
+    for (size_t i = 0; i < len + MAC_BYTES; i++) {
+        bits = bits << 8 | bytes[i];
+        for (bit_count += 8; bit_count >= 6; bit_count -= 6)
+            *out++ = alphabet[bits >> (bit_count - 6) & 63];
+    }
+    if (bit_count != 0)
+        *out++ = alphabet[bits << (6 - bit_count) & 63];
+    *out = '\0';
 }
 
 bool rn_ticket_parse(struct rn_slice text, const struct rn_hash_key *keys, size_t count,

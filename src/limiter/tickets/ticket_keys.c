@@ -14,47 +14,32 @@ static unsigned count_of(const struct rn_ticket_keys *keys)
     return added < RN_TICKET_KEYS ? added : RN_TICKET_KEYS;
 }
 
-/* Where the key is; RN_TICKET_KEYS: it is not among them. */
-static unsigned place_of(const struct rn_ticket_keys *keys, const struct rn_hash_key *key)
-{
-    unsigned count = count_of(keys);
-
-    for (unsigned i = 0; i < count; i++) {
-        struct rn_hash_key known = key_at(keys, i);
-
-        if (known.k0 == key->k0 && known.k1 == key->k1)
-            return i;
-    }
-    return RN_TICKET_KEYS;
-}
-
-/* The place after the newest one's, but never that of the key that signs. */
-static unsigned put(struct rn_ticket_keys *keys, const struct rn_hash_key *key)
-{
-    unsigned added = atomic_load_explicit(&keys->added, memory_order_relaxed);
-
-    if (added > 0 && added % RN_TICKET_KEYS == atomic_load(&keys->signer))
-        added++;
-    unsigned place = added % RN_TICKET_KEYS;
-
-    atomic_store_explicit(&keys->ring[place].k0, key->k0, memory_order_relaxed);
-    atomic_store_explicit(&keys->ring[place].k1, key->k1, memory_order_relaxed);
-    atomic_store_explicit(&keys->added, added + 1, memory_order_release);
-    return place;
-}
-
 void rn_ticket_keys_init(struct rn_ticket_keys *keys, const struct rn_hash_key *key)
 {
     *keys = (struct rn_ticket_keys){0};
     rn_ticket_keys_add(keys, key, true);
 }
 
+/* A new key takes the place after the newest one, but never that of the key that signs. */
 void rn_ticket_keys_add(struct rn_ticket_keys *keys, const struct rn_hash_key *key, bool signs)
 {
-    unsigned place = place_of(keys, key);
+    unsigned added = atomic_load_explicit(&keys->added, memory_order_relaxed);
+    unsigned count = count_of(keys), place = 0;
 
-    if (place == RN_TICKET_KEYS)
-        place = put(keys, key);
+    for (; place < count; place++) {
+        struct rn_hash_key known = key_at(keys, place);
+
+        if (known.k0 == key->k0 && known.k1 == key->k1)
+            break;
+    }
+    if (place == count) {
+        if (added > 0 && added % RN_TICKET_KEYS == atomic_load(&keys->signer))
+            added++;
+        place = added % RN_TICKET_KEYS;
+        atomic_store_explicit(&keys->ring[place].k0, key->k0, memory_order_relaxed);
+        atomic_store_explicit(&keys->ring[place].k1, key->k1, memory_order_relaxed);
+        atomic_store_explicit(&keys->added, added + 1, memory_order_release);
+    }
     if (signs)
         atomic_store_explicit(&keys->signer, place, memory_order_release);
 }

@@ -81,7 +81,7 @@ struct ration_descriptor_status {
     bool limited;                /* a limit applies: what follows is set, apart from `remaining` */
     bool shadow;                 /* it would have been refused, were its limit not in shadow mode */
     char name[RATION_NAME_SIZE]; /* rate_limit.name or a native rule's; empty: none. Cut to fit. */
-    char rule[RATION_NAME_SIZE]; /* whose limit is told: domain.key_value; empty: none */
+    char rule[RATION_NAME_SIZE]; /* the rule of that limit: domain.key_value; empty: none */
     uint32_t requests_per_unit;
     enum ration_unit unit;
     uint32_t remaining; /* UINT32_MAX: unlimited. 0 if no limit applies. */

@@ -29,9 +29,9 @@ struct rn_compiled {
     uint32_t index;        /* among the limits given at open, or RN_AD_HOC */
     unsigned charge_flags; /* RN_CHARGE_* */
     bool shadow;
-    bool lean;      /* one RN_TAKE is all there is to charging it */
-    bool fast_path; /* the same of a limit of a rule, and to deciding: fast_path.h */
-    bool is_mark;   /* of another limit, and none itself: see `mark` */
+    bool lean;      /* one RN_TAKE charges it */
+    bool fast_path; /* of a limit of a rule: one RN_TAKE decides the request, see fast_path.h */
+    bool is_mark;   /* not a limit but the mark of one: see `mark` */
     struct rn_limit limit;
 
     /* One limit of each shape that its name has, the largest of that shape; and
@@ -68,7 +68,7 @@ int rn_compiled_init(struct rn_compiled *l, const struct rn_hash_key *secret, ui
                      const struct ration_named *named);
 void rn_compiled_done(struct rn_compiled *l);
 
-/* What makes a limit of a rule. */
+/* The parts of a limit of a rule. */
 struct rn_compiled_rule {
     struct rn_slice name; /* the rule's */
     uint32_t copy;        /* 0, or which one of several limits of one shape that apply at once */
@@ -100,14 +100,14 @@ bool rn_compiled_guard(struct rn_compiled *l, const struct rn_compiled *const *v
 /* Sorts in that order. */
 void rn_compiled_sort(const struct rn_compiled **variants, size_t n);
 
-/* Places are held, not spent; unlimited has nothing to count. */
+/* Whether units are spent: places are held, and unlimited counts nothing. */
 static inline bool rn_compiled_counts(const struct rn_compiled *l)
 {
     return l->limit.algorithm != RATION_CONCURRENCY && l->limit.algorithm != RATION_UNLIMITED &&
            l->limit.cap != 0;
 }
 
-/* A bucket that refills evenly: what is spent of it is no whole number. */
+/* Whether it is a bucket that refills evenly: what is spent of it need not be a whole number. */
 static inline bool rn_compiled_refills(const struct rn_compiled *l)
 {
     return l->limit.form == RN_FORM_GCRA || l->limit.form == RN_FORM_FINE;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One key of one limit: hashing it, looking at it, returning a charge to it,
- * forgetting it.
+ * One key of one limit: hash it, look at it, give back a charge, reset it.
  */
 #include "limiter/decide/transaction.h"
 #include "limiter/decide/workspace.h"

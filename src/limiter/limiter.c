@@ -31,7 +31,7 @@ static int check_options(const struct ration_options *o, struct ration_error *er
                             "%" PRIu64 " bytes of memory; give at least %" PRIu64, o->memory_bytes,
                             RN_TABLE_BYTES_MIN);
     if (o->limit_count >= RN_AD_HOC || (o->limit_count != 0 && !o->limits))
-        return rn_error_set(error, RATION_EINVAL, 0, "%zu limits, but no list of so many",
+        return rn_error_set(error, RATION_EINVAL, 0, "%zu limits, but no list of that length",
                             o->limit_count);
     for (size_t i = 0; i < o->limit_count; i++) {
         const struct ration_named *named = &o->limits[i];

@@ -25,7 +25,7 @@ struct rn_value_stats;
 
 /* NULL: out of memory. */
 struct rn_value_stats *rn_value_stats_new(void);
-/* Books share them: those of a rule go on after a reload that keeps its name. */
+/* Books share them: a rule keeps its counts over a reload that keeps its name. */
 struct rn_value_stats *rn_value_stats_ref(struct rn_value_stats *v);
 void rn_value_stats_unref(struct rn_value_stats *v);
 

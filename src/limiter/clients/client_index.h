@@ -5,7 +5,7 @@
  * thread at a time changes the index in place, under the lock of the clients (clients.h).
  *
  * What is replaced stays in limbo until the whole client index is freed, with its book
- * or with the book that was handed over for a fresh index (rn_book_renew).
+ * or with the copy of its book that was replaced (rn_book_renew).
  */
 #ifndef RN_LIMITER_CLIENTS_CLIENT_INDEX_H
 #define RN_LIMITER_CLIENTS_CLIENT_INDEX_H
@@ -36,7 +36,7 @@ struct rn_override_rule {
     struct rn_compiled base; /* for its seed */
     const struct rn_compiled **shapes;
     uint32_t shape_count;
-    const struct rn_compiled **variants; /* all its limits, as rn_compiled_guard wants them */
+    const struct rn_compiled **variants; /* all its limits, sorted for rn_compiled_guard */
     uint32_t variant_count;
 };
 
@@ -48,7 +48,7 @@ struct rn_ban_part {
 };
 
 struct rn_ban_kind {
-    uint32_t live; /* bans; 0: not asked */
+    uint32_t live; /* bans; 0: not looked up */
     uint32_t count;
     struct rn_ban_part parts[RATION_BAN_ATTRIBUTES_MAX]; /* sorted by name */
 };
@@ -106,7 +106,7 @@ int rn_override_resolve(const struct rn_book *book, const struct rn_hash_key *se
 const struct rn_plan *rn_override_plan(struct rn_client_index *index, const struct rn_book *book,
                                        const struct rn_rule *rule, struct rn_slice text, int *code,
                                        struct ration_error *error);
-/* Puts it in force. RATION_EINVAL: it cannot be under this book; RATION_ENOMEM. */
+/* Puts an override in force. RATION_EINVAL: not possible under this book; RATION_ENOMEM. */
 int rn_override_enter(struct rn_client_index *index, const struct rn_book *book,
                       const struct rn_client *client, int64_t expires_ns, uint64_t *hash);
 void rn_override_leave(struct rn_client_index *index, uint64_t hash);
@@ -117,7 +117,7 @@ int rn_override_carry_over(struct ration *r, const struct rn_book *book,
                            const struct rn_client_index *index, const struct rn_override_key *key,
                            const struct rn_plan *plan, struct ration_error *error);
 
-/* The override of a key, if it has one. */
+/* The entry of a rule that has overrides, or NULL. */
 static inline const struct rn_override_rule *rn_override_rule(const struct rn_client_index *index,
                                                               const struct rn_rule *rule)
 {
@@ -137,14 +137,14 @@ int rn_ban_spell(struct rn_client *client, struct rn_ban_texts *texts, struct ra
 /* RATION_EFULL if RATION_BAN_KINDS_MAX kinds are in use and this would be another. */
 int rn_ban_check(const struct rn_client_index *index, const struct rn_book *book,
                  const struct rn_client *client, struct ration_error *error);
-/* Puts it in force, in the place of itself if it `replaces`: 0, RATION_EINVAL, RATION_EFULL as
- * above, RATION_ENOMEM. Where another ban is the same to the rules, the longer one holds. */
+/* Puts a ban in force, in the place of itself if it `replaces`: 0, RATION_EINVAL, RATION_EFULL as
+ * above, RATION_ENOMEM. If another ban has the same key under these rules, the longer one holds. */
 int rn_ban_enter(struct rn_client_index *index, const struct rn_book *book,
                  const struct rn_client *client, int64_t expires_ns, bool replaces, uint64_t *hash);
 void rn_ban_leave(struct rn_client_index *index, uint64_t hash);
 
-/* The ban of a request at `now_ns` (may be RATION_NOW), or NULL. `values` may be
- * NULL: the request's own are all there are. *left_ns is how long it lasts. */
+/* The ban of a request at `now_ns` (may be RATION_NOW), or NULL. `values` may be NULL: then only
+ * the attributes of the request count. *left_ns is how long the ban lasts. */
 const struct rn_ban *rn_ban_find(const struct ration *r, const struct rn_client_index *index,
                                  const struct rn_values *values,
                                  const struct ration_request *request, int64_t now_ns,

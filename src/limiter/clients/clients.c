@@ -132,7 +132,7 @@ static int see(void *arg, const struct rn_record *record)
     return 0;
 }
 
-/* Reads, for writing or not. */
+/* Reads new records; with `write`, locks the journal for writing. */
 static int catch_up(struct ration *r, bool write, struct ration_error *error)
 {
     struct rn_clients *c = &r->clients;

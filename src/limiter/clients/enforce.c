@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Entries and the client index: what is known is put in force under the current book,
- * as far as it can be.
+ * Entries and the client index: puts overrides and bans in force under the current book, if its
+ * rules allow it.
  */
 #include <stdlib.h>
 
@@ -14,11 +14,10 @@ struct rn_book *rn_clients_book(struct ration *r)
     return __atomic_load_n(&r->shelf.book, __ATOMIC_RELAXED);
 }
 
-/* --- client indexes -----------------------------------------------------------------------------
- */
+/* --- the index ---------------------------------------------------------------------------- */
 
-/* Into the client index, if it can be, in the place of itself if it `replaces`; RATION_ENOMEM is
- * the only failure. */
+/* Puts the entry into the client index if that is possible, in the place of itself if it
+ * `replaces`. 0 or RATION_ENOMEM. */
 static int enter(struct rn_client_index *index, const struct rn_book *book, struct rn_entry *e,
                  bool replaces)
 {
@@ -37,7 +36,7 @@ static int enter(struct rn_client_index *index, const struct rn_book *book, stru
     return 0;
 }
 
-/* Where bans meet, another one may be left: rn_clients_tidy makes the client index again. */
+/* If two bans had one key, the other may be left: rn_clients_tidy makes the client index again. */
 static void leave(struct rn_clients *c, struct rn_client_index *index, const struct rn_entry *e)
 {
     if (!index || !e->active)
@@ -84,8 +83,7 @@ int rn_clients_fill(struct rn_clients *c, struct rn_book *book)
     return book->client_index ? 0 : RATION_ENOMEM;
 }
 
-/* Swaps the book for `renewed`, which is the same but for the client index, or the
- * first one. */
+/* Swaps the book for `renewed`, which differs only in the client index, or is the first book. */
 static void put_in_place(struct ration *r, struct rn_book *renewed)
 {
     struct rn_book *current = rn_clients_book(r), *old;
@@ -192,8 +190,7 @@ int rn_clients_remember_deleted(struct rn_clients *c, struct rn_entry *e)
     return 0;
 }
 
-/* Those that have expired; or, after a reading of a whole journal, that it does
- * not name. */
+/* Drops entries that have expired; or, after the whole journal was read, that it does not name. */
 static void drop_some(struct ration *r, struct rn_map *map, bool expired)
 {
     struct rn_clients *c = &r->clients;

@@ -21,7 +21,7 @@ struct rn_map_slot {
 
 struct rn_map_table {
     uint64_t mask;
-    struct rn_map_table *older; /* replaced tables, for who frees them */
+    struct rn_map_table *older; /* replaced tables, to be freed later */
     struct rn_map_slot slots[];
 };
 

@@ -21,7 +21,7 @@ static struct ration_override from_ban(const struct ration_ban *ban)
 
 /* --- reading ------------------------------------------------------------------------------ */
 
-/* Which one is meant. The values of a ban may point into `texts`. */
+/* Rule and attributes. The values of a ban may point into `texts`. */
 static int read_client(const struct ration_override *o, bool ban, struct rn_client *client,
                        struct rn_ban_texts *texts, struct ration_error *error)
 {
@@ -117,8 +117,8 @@ int ration_ban_set(struct ration *r, const struct ration_ban *ban, struct ration
 
 /* --- deleting and finding -------------------------------------------------------------------- */
 
-/* An override is spelt as its rule does or, if the rule is gone, as it is kept: `client` may
- * point into `key` then. NULL: there is none. */
+/* Attributes of an override may be spelt as they are stored, or as a client of the rule: then
+ * `client` points into `key`. NULL: there is none. */
 static const struct rn_entry *find_locked(struct ration *r, bool ban, struct rn_client *client,
                                           struct rn_override_key *key, struct ration_error *error)
 {

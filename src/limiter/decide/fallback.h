@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * on_store_failure: what holds if the limits of a rule are counted elsewhere and no answer
- * comes. There are two such cases.
+ * on_store_failure: how to decide if another process counts the limits of a rule and does not
+ * answer. There are two such cases.
  *
  * A shared store: struct rn_fallback is the store of a limiter whose limits many nodes share. It
- * asks the shared store and decides in its place if that does not answer:
+ * asks the shared store, and decides itself if that does not answer:
  *
  *   local   (no flag)     this node's share of the limit, counted in its own table
  *   allow   (ELSE_ALLOW)  admitted, uncounted
  *   refuse  (ELSE_REFUSE) refused, to be tried again in a second
  *
- * Nothing that was decided so can be given back: the shared store never had it. The charge may
+ * Such a decision cannot be given back: the shared store never had it. The charge may
  * arrive there late, though: if the request is refused, the shared store must give it back.
  * Other changes of a state (give back, renew, release, reset) fail with RATION_ESTORE.
  *
  * A server that decides for many nodes (nginx asks one): rn_fallback_decide is ration_decide in its
  * place. `local` counts the rule here, in full; `allow` skips the rule; `refuse` refuses every
  * request that the rule applies to, to be tried again in a second, and charges nothing. Lists and
- * bans hold as ever; a rule in shadow mode refuses nothing.
+ * bans apply as usual; a rule in shadow mode refuses nothing.
  */
 #ifndef RN_LIMITER_DECIDE_FALLBACK_H
 #define RN_LIMITER_DECIDE_FALLBACK_H
@@ -42,7 +42,7 @@ struct rn_fallback {
     struct rn_table *table;
     struct rn_hash_key secret; /* the table's, for the keys that every node knows */
     rn_limit_judge *judge;     /* which limits the shared store can hold */
-    _Atomic unsigned nodes;    /* among which a limit is shared out; 0 is 1 */
+    _Atomic unsigned nodes;    /* that share a limit; 0 means 1 */
     struct rn_fallback_counts counts;
 };
 
@@ -56,7 +56,7 @@ static inline bool rn_fallback_has_decided(int64_t mark)
     return mark <= RN_FALLBACK_MARK + (int64_t)RN_CHARGE_LATE_MAX;
 }
 
-/* The shared store as this thread reaches it, from now on; NULL: not at all. */
+/* The shared store for this thread, from now on; NULL: there is none. */
 void rn_fallback_use(struct rn_store *shared);
 
 /* RN_CHARGE_ELSE_* of the limits of a rule. */

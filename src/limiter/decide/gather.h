@@ -21,12 +21,12 @@ struct rn_applied {
     const struct rn_compiled *instead; /* its one limit, compiled, if it is not the rule's own:
                                          of an override, or given with the call; NULL: none */
     const struct rn_slice *key;
-    const struct rn_slice *key_names; /* NULL, or data NULL where there is nothing to tell apart */
+    const struct rn_slice *key_names; /* NULL, or data NULL: the name is not part of the key */
     uint32_t key_count;
     uint64_t cost;
     uint8_t keep_percent;
     bool shadow;
-    bool refund; /* gives back: not a request of this rule */
+    bool refund; /* only gives back: does not count as a decision */
 };
 
 static inline struct rn_applied rn_applied_of(const struct rn_match *match)
@@ -42,7 +42,7 @@ static inline struct rn_applied rn_applied_of(const struct rn_match *match)
                                .shadow = match->rule->shadow};
 }
 
-/* The same of a limit in Envoy's tree, which has a rule. */
+/* The same for a limit in Envoy's tree. The limit has a rule. */
 static inline struct rn_applied rn_applied_of_envoy(const struct rn_envoy_limit *limit,
                                                     const struct rn_slice *parts,
                                                     uint32_t part_count, uint64_t cost)
@@ -61,12 +61,12 @@ struct rn_gathered {
     struct ration *r;
     const struct rn_book *book;
     bool all_shadow;     /* the whole service is in shadow mode, or this request */
-    bool drain;          /* what is left, if it does not fit */
+    bool drain;          /* charge what is left if the cost does not fit */
     bool no_server;      /* the server does not answer: rn_fallback_decide */
     int64_t lease_ns;    /* of places; 0: the limits' own */
     int64_t max_wait_ns; /* of the caller; 0: as the rules say */
     uint32_t rule_count;
-    struct rn_applied rules[RN_MATCHES_MAX + 1]; /* the last one is too many */
+    struct rn_applied rules[RN_MATCHES_MAX + 1]; /* room for one too many */
     uint8_t results[RN_MATCHES_MAX];             /* RN_RESULT_*, after the transaction */
 
     /* By charge. */
@@ -134,7 +134,7 @@ static inline bool rn_gather_is_near(const struct ration_verdict *verdict)
  * common: `l` is any of them. */
 uint64_t rn_gather_hash(const struct rn_applied *applied, const struct rn_compiled *l);
 
-/* The parts of a key as one text, for the list of the keys refused most; returns its length. */
+/* Writes the parts of a key as one text, for the keys refused most. Returns its length. */
 size_t rn_gather_join_key(const struct rn_applied *applied, char *out, size_t size);
 
 /* How much later the windows of that client end: the clients of a rule are spread
@@ -149,7 +149,7 @@ struct rn_terms {
     bool look_only;
     bool no_server;        /* rn_fallback_decide */
     int64_t lease_ns;      /* 0: the limits' own */
-    bool reserving;        /* the following two are wanted */
+    bool reserving;        /* the next two must be filled in */
     unsigned charge_flags; /* out: RN_CHARGE_* of all limits that apply, */
     uint64_t reserved;     /* and the largest cost; */
     bool decided;          /* and whether `out` is filled */

@@ -78,7 +78,7 @@ bool rn_transaction_fail(struct rn_transaction *tx, size_t item, int error)
 
 /* --- LOOK ------------------------------------------------------------------------- */
 
-/* Whether LOOK can tell what TAKE alone would not. */
+/* Whether LOOK may refuse what TAKE would admit. */
 static bool is_restricted(const struct rn_transaction_item *item)
 {
     return item->keep != 0 || item->floor != 0 || item->max_wait_ns != 0;

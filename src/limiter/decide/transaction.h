@@ -33,7 +33,7 @@
 enum rn_transaction_needs {
     RN_NEEDS_INHERIT = 1,  /* INHERIT */
     RN_NEEDS_VARIANTS = 2, /* WATCH, GUARD, FOLLOW */
-    RN_NEEDS_LOOK = 4,     /* LOOK can tell what TAKE alone would not */
+    RN_NEEDS_LOOK = 4,     /* LOOK may refuse what TAKE would admit */
     RN_NEEDS_SHADOW = 8,   /* SHADOW */
     RN_NEEDS_SOFT = 16,    /* verdicts leave out a part of the capacity */
 };

@@ -65,9 +65,8 @@ bool rn_transaction_look_at_guards(struct rn_transaction *tx)
 
 /* --- GUARD --------------------------------------------------------------------- */
 
-/* Gives back to the guards that took. UNDO does so for the limits afterwards, so that none
- * ever has less than its guard of what one of them has refused. What cannot be given back is
- * burnt. */
+/* Gives back to the guards that took. UNDO gives back to the limits afterwards, so that no limit
+ * ever shows less spent than its guard. What cannot be given back is burnt. */
 static void return_guards(struct rn_transaction *tx)
 {
     size_t taken = 0;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a decision needs that is too large for a stack: a thread of musl has 128 KB in all.
- * Each thread keeps its workspaces in its stripe of the limiter (stats.h), so that after the
- * first decision nothing is allocated. A thread needs more than one only while fibers of its
- * own wait in the middle of a decision.
+ * The memory of a decision that is too large for a stack: a thread of musl has 128 KB in all. Each
+ * thread keeps its workspaces in its stripe of the limiter (stats.h), so that nothing is allocated
+ * after the first decision. A thread needs more than one only while its fibers wait in the middle
+ * of a decision.
  */
 #ifndef RN_LIMITER_DECIDE_WORKSPACE_H
 #define RN_LIMITER_DECIDE_WORKSPACE_H
@@ -13,7 +13,7 @@
 #include "rules/match/match.h"
 
 struct rn_workspace {
-    struct rn_workspace *next; /* of those that are unused */
+    struct rn_workspace *next; /* unused ones */
     struct rn_matches matches;
     struct ration_attribute attributes[RN_DESCRIPTOR_ENTRIES_MAX + 1]; /* of a descriptor */
     union {
@@ -23,7 +23,8 @@ struct rn_workspace {
     };
 };
 
-/* Where there is none to take: another. NULL: out of memory. And frees all of a stripe. */
+/* limiter.c: another workspace if there is none to take (NULL: out of memory); returning one to a
+ * shared stripe; freeing all of a stripe. */
 struct rn_workspace *rn_workspace_new(struct rn_stripe *s);
 void rn_workspace_return_shared(struct rn_stripe *s, struct rn_workspace *w);
 void rn_workspaces_free(struct rn_stripe *s);

@@ -3,7 +3,7 @@
  * Limits that come with a descriptor and take the place of the file's.
  *
  * Under a rule they are variants of its limit: a window of the same unit is the
- * same window, whatever it admits; one of another unit has a state of its own,
+ * same window, whatever it admits; one of another unit has a separate state,
  * and what it admits is counted in the rule's, too. Where no rule matches there
  * is a state for each unit under the name of the domain.
  */

@@ -6,8 +6,8 @@
  * The limits of one rule are a family. Those of one tier apply together, and
  * each has a place among them; those of different tiers are variants of each
  * other: what is admitted under one tier is counted in the states of the
- * others, once in each. Two limits of one tier that have the same shape are
- * told apart by their order.
+ * others, once in each. Two limits of one tier with the same shape differ by
+ * their order.
  *
  *   tiers       place 0           place 1
  *   free        10 per second     500 per minute     500 per minute is counted
@@ -50,7 +50,7 @@ struct rn_family {
     int64_t until_ns;                /* the latest of theirs; INT64_MIN: nothing to inherit */
 };
 
-struct rn_client_index; /* client index.h */
+struct rn_client_index; /* client_index.h */
 struct rn_value_stats;  /* value_stats.h */
 
 /* Immutable once published, but for the counters and the client index. */
@@ -61,9 +61,9 @@ struct rn_book {
     struct rn_compiled *limits;     /* by rn_rule_limit.id */
     struct rn_family *families;     /* by rn_rule.index, as are */
     struct rn_stats stats;          /* its rows, */
-    struct rn_counts *carried;      /* and what earlier books counted (under the shelf's lock) */
-    struct rn_value_stats **values; /* by rn_rule.index; NULL where none are told apart */
-    uint32_t value_count;           /* how many places there are */
+    struct rn_counts *carried;      /* and the counts of earlier books; under the shelf's lock */
+    struct rn_value_stats **values; /* by rn_rule.index; NULL: the rule counts no values */
+    uint32_t value_count;           /* the length of that list */
     const struct rn_rule **by_name; /* sorted, as are */
     const struct rn_compiled **by_salt;
     struct rn_book *next;                 /* pin.c: a book that could not be freed */

@@ -16,7 +16,7 @@
 
 /* --- rules ------------------------------------------------------------------------------ */
 
-/* A text of fixed size that is cut. */
+/* A text of fixed size. A longer text is cut. */
 struct line {
     char *text;
     size_t len, size;

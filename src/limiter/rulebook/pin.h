@@ -3,7 +3,7 @@
  * Which book is in use, and until when. Readers never wait and share no cache line. A swap waits
  * until no thread reads the old book.
  *
- * A thread with a stripe of its own announces the book there and looks whether
+ * A thread that does not share its stripe announces the book there and looks whether
  * it still is the current one; if so, it stays until the announcement is taken
  * back. The announcement must be visible before that second look. Instead of a
  * fence in every decision there is one in every swap: membarrier(2) makes all

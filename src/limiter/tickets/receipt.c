@@ -24,8 +24,8 @@ const struct rn_compiled *rn_receipt_find(const struct rn_book *book,
                : l;
 }
 
-/* *shift_ns is that of the rule's windows. Of the limits given at open, the one of that capacity,
- * else the smallest. NULL: the limit is gone. */
+/* Looks among the rules, then among the limits given at open: the limit of that capacity, else the
+ * smallest. *shift_ns is that of the rule's windows. NULL: the limit is gone. */
 static const struct rn_compiled *find_limit(const struct ration *r, const struct rn_book *book,
                                             const struct ration_receipt *receipt, int64_t *shift_ns)
 {

@@ -4,7 +4,7 @@
  *
  * A reservation is a key of the table like any other: its id under a token bucket of one unit that
  * takes the timeout to refill. Taking that unit creates it; it is live until the deadline.
- * Forgetting it is atomic and tells whether it was live, so that one of all threads and processes
+ * Forgetting it is atomic and says whether it was live, so that one of all threads and processes
  * settles it. If it is evicted at capacity, the charge stands: nothing is minted.
  */
 #include "limiter/tickets/reservation.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The key of an entry is that of the state, hashed, under a token bucket of one unit that is
- * taken by a reset: how much of the time that it takes to refill is left tells when the
- * reset was, whatever clock the table has.
+ * The key of an entry is the hash of the state key, under a token bucket of one unit. A reset takes
+ * that unit: the time that is left until it is refilled says when the reset was, whatever clock the
+ * table has.
  */
 #include "limiter/tickets/reset_log.h"
 
@@ -38,7 +38,7 @@ int rn_reset_log_add(struct ration *r, const struct rn_limit *limit, uint64_t ke
 {
     struct rn_limit entry;
 
-    if (r->fallback || limit->form == RN_FORM_PLACES) /* those are released, never given back */
+    if (r->fallback || limit->form == RN_FORM_PLACES) /* places are released, never given back */
         return 0;
     init_entry(&entry, limit);
     struct rn_charge batch[] = {ask(r, RN_RESET, &entry, key, now_ns),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a decision holds, as text that only the processes of one table, or the nodes of one
- * fleet, can make.
+ * A reservation, a lease or receipts as signed text. Only the processes of one table, or the nodes
+ * of one fleet, can make it.
  *
  *   body    version, kind, id, what was charged, places: see ticket.c
  *   mac     8 bytes, SipHash of the body under one of the limiter's keys: ticket_keys.h
@@ -29,7 +29,7 @@ enum rn_ticket_kind {
 
 struct rn_ticket {
     enum rn_ticket_kind kind;
-    uint64_t id; /* of the hold or the lease */
+    uint64_t id; /* of the reservation or the lease */
 
     /* All but LEASE */
     int64_t at_ns;      /* when it was decided, */
@@ -49,7 +49,7 @@ struct rn_ticket {
 
 void rn_ticket_write(const struct rn_ticket *ticket, const struct rn_hash_key *key,
                      char out[RATION_TICKET_SIZE]);
-/* False: this is no ticket, or not one that was signed with one of these keys. */
+/* False: not a ticket, or not signed with one of these keys. */
 bool rn_ticket_parse(struct rn_slice text, const struct rn_hash_key *keys, size_t count,
                      struct rn_ticket *ticket);
 
@@ -71,7 +71,7 @@ void rn_ticket_issue_receipts(struct ration *r, enum rn_ticket_kind kind, int64_
 void rn_ticket_issue_delay(struct ration *r, const struct ration_outcome *out,
                            char ticket[RATION_TICKET_SIZE]);
 
-/* The body alone, for the tests of the reader. Returns its length. */
+/* Only the body, for tests. Returns its length. */
 size_t rn_ticket_write_body(const struct rn_ticket *ticket, unsigned char out[RN_TICKET_BODY_MAX]);
 bool rn_ticket_parse_body(const unsigned char *body, size_t len, struct rn_ticket *ticket);
 

@@ -2,10 +2,10 @@
 /*
  * The keys that tickets are signed with. Without other nodes there is one, derived from the
  * table's secret. Nodes that share limits also share random keys (redis/fleet/tickets.c): the
- * newest signs, tickets of earlier ones are honoured, and this node's own stays among them.
+ * newest signs, tickets of earlier keys are accepted, and this node's own key stays among them.
  *
  * One thread adds keys; any thread reads them, without a lock. While the oldest key is
- * overwritten a reader may see half of each: nothing is signed with that.
+ * overwritten a reader may see half of each: no ticket is signed with that.
  */
 #ifndef RN_LIMITER_TICKETS_TICKET_KEYS_H
 #define RN_LIMITER_TICKETS_TICKET_KEYS_H
@@ -16,7 +16,7 @@
 
 #include "base/siphash.h"
 
-#define RN_TICKET_KEYS 8 /* honoured at once; one more takes the place of the oldest */
+#define RN_TICKET_KEYS 8 /* accepted at once; one more takes the place of the oldest */
 
 struct rn_ticket_keys {
     struct {
@@ -26,13 +26,13 @@ struct rn_ticket_keys {
     _Atomic unsigned signer; /* place of the key that signs */
 };
 
-/* This key alone. Before any other thread looks. */
+/* Starts with this key only, before any other thread looks. */
 void rn_ticket_keys_init(struct rn_ticket_keys *keys, const struct rn_hash_key *key);
-/* Honours it from now on; signs with it, too, if it `signs`. */
+/* Accepts tickets of this key from now on; signs with it, too, if it `signs`. */
 void rn_ticket_keys_add(struct rn_ticket_keys *keys, const struct rn_hash_key *key, bool signs);
 
 struct rn_hash_key rn_ticket_keys_signer(const struct rn_ticket_keys *keys);
-/* All that are honoured. Returns how many. */
+/* All accepted keys. Returns how many. */
 size_t rn_ticket_keys_list(const struct rn_ticket_keys *keys,
                            struct rn_hash_key out[RN_TICKET_KEYS]);
 

@@ -54,4 +54,21 @@ static inline bool ask_for(struct ration *r, const char *domain, const char *tex
     return ask(r, &a, now_ns);
 }
 
+static const char shop_rules[] =
+    "domain: shop\n"
+    "descriptors:\n"
+    "  - key: user\n"
+    "    rate_limit: {unit: minute, requests_per_unit: 3, name: by-user}\n"
+    "  - key: route\n"
+    "    value: cart\n"
+    "    rate_limit: {unit: hour, requests_per_unit: 10}\n"
+    "  - key: zero\n"
+    "    rate_limit: {unit: second, requests_per_unit: 0}\n"
+    "  - key: free\n"
+    "    rate_limit: {unlimited: true}\n"
+    "  - key: white\n"
+    "  - key: shy\n"
+    "    shadow_mode: true\n"
+    "    rate_limit: {unit: minute, requests_per_unit: 1}\n";
+
 #endif

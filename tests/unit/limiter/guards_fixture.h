@@ -141,7 +141,7 @@ static inline struct client new_client(unsigned number)
 }
 
 /* Rests for any interesting time: mostly none, often to an edge of a window or
- * until it was told to try again, at times until all is forgotten. */
+ * until it may try again, at times until all is forgotten. */
 static inline void rest(struct client *c)
 {
     int64_t grid = below(c, 2) ? 10 * SECOND : MINUTE;

@@ -7,8 +7,8 @@
 
 #include <ration/rules.h>
 
-#include "limiter/rulebook/book.h"
 #include "limiter/limiter.h"
+#include "limiter/rulebook/book.h"
 #include "limiter/rulebook/reload.h"
 
 /* Puts rules in place as if it were `now_ns`. */

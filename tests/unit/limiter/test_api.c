@@ -59,7 +59,7 @@ static void limits_need_names_and_known_flags(void **state)
     expect_refused(options, "limit \"odd\": flags 0x8; there are only RATION_SHADOW, RATION_KEEP "
                             "and RATION_EVICT_LAST");
     options.limits = NULL;
-    expect_refused(options, "1 limits, but no list of so many");
+    expect_refused(options, "1 limits, but no list of that length");
 }
 
 static void too_little_memory_is_refused(void **state)
@@ -86,7 +86,7 @@ static void a_limiter_without_limits_serves_those_given_per_call(void **state)
 
 /* --- taking ---------------------------------------------------------------- */
 
-static void a_take_answers_with_everything_a_client_is_told(void **state)
+static void a_take_answers_with_all_numbers_for_the_client(void **state)
 {
     struct ration *r = open_some();
     struct ration_charge c = charge(API, "me", 4);
@@ -402,7 +402,7 @@ int main(void)
         cmocka_unit_test(limits_need_names_and_known_flags),
         cmocka_unit_test(too_little_memory_is_refused),
         cmocka_unit_test(a_limiter_without_limits_serves_those_given_per_call),
-        cmocka_unit_test(a_take_answers_with_everything_a_client_is_told),
+        cmocka_unit_test(a_take_answers_with_all_numbers_for_the_client),
         cmocka_unit_test(a_cost_of_nothing_looks),
         cmocka_unit_test(an_unknown_limit_is_an_error_and_nothing_else_changes),
         cmocka_unit_test(unlimited_admits_whatever_is_asked),

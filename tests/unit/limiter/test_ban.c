@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bans: who is refused, by what, until when, and that it costs nobody anything. */
+/* Bans: which clients are refused, until when, and that other clients are not affected. */
 #include "clients_fixture.h"
 
 static bool is_banned(struct ration *r, const char *words)
@@ -10,7 +10,7 @@ static bool is_banned(struct ration *r, const char *words)
     return out.kind == RATION_BY_BAN;
 }
 
-static void a_banned_client_is_refused_and_told_why(void **state)
+static void a_banned_client_is_refused_with_the_reason(void **state)
 {
     struct ration *r = open_rules(by_user);
     struct ration_error error;
@@ -385,7 +385,7 @@ static void they_are_found_and_listed_page_by_page(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_banned_client_is_refused_and_told_why),
+        cmocka_unit_test(a_banned_client_is_refused_with_the_reason),
         cmocka_unit_test(a_ban_for_ever_lasts),
         cmocka_unit_test(all_attributes_must_be_equal),
         cmocka_unit_test(all_spellings_of_a_path_are_banned),

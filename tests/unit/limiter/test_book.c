@@ -94,7 +94,7 @@ static void a_new_shape_starts_with_the_old_share_rounded_up(void **state)
     ration_close(r);
 }
 
-static void who_had_nothing_left_has_nothing_left(void **state)
+static void a_client_with_nothing_left_has_nothing_left(void **state)
 {
     static const char *const limits[] = {"10 per hour",  "100 per day burst 7",
                                          "3 per minute", "1000 per hour burst 1",
@@ -125,7 +125,7 @@ static void a_share_is_inherited_once(void **state)
     ration_close(r);
 }
 
-static void who_comes_late_inherits_what_is_still_spent_then(void **state)
+static void a_late_client_inherits_what_is_still_spent(void **state)
 {
     struct ration *r = open_rules(one_rule("10 per hour"));
 
@@ -404,9 +404,9 @@ int main(void)
         cmocka_unit_test(a_bucket_of_another_amount_keeps_its_share),
         cmocka_unit_test(a_window_of_another_amount_keeps_its_count),
         cmocka_unit_test(a_new_shape_starts_with_the_old_share_rounded_up),
-        cmocka_unit_test(who_had_nothing_left_has_nothing_left),
+        cmocka_unit_test(a_client_with_nothing_left_has_nothing_left),
         cmocka_unit_test(a_share_is_inherited_once),
-        cmocka_unit_test(who_comes_late_inherits_what_is_still_spent_then),
+        cmocka_unit_test(a_late_client_inherits_what_is_still_spent),
         cmocka_unit_test(after_the_old_time_to_full_nothing_is_inherited),
         cmocka_unit_test(going_back_inherits_back),
         cmocka_unit_test(a_key_that_missed_a_reload_inherits_across_it),

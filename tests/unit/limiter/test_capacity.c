@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The capacity that is told for the rules in force: so many keys live together,
+ * The reported capacity for the rules in force: that number of keys live together,
  * and none is evicted or refused.
  */
 #include <setjmp.h>
@@ -120,8 +120,8 @@ static void a_hundred_thousand_full_logs_of_500_fit_in_120_mb(void **state)
     expect_room(RULE("500 per hour", "sliding-log"), 120 * MEGABYTE, 100000);
 }
 
-/* Whatever the rule, filled to the capacity that was told. */
-static void the_capacity_told_is_there(void **state)
+/* Whatever the rule, filled to the reported capacity. */
+static void the_reported_capacity_is_there(void **state)
 {
     static const char *const rules[] = {
         RULE("100 per hour", "token-bucket"),
@@ -164,7 +164,7 @@ static void keys_take_no_more_bytes_than_promised(void **state)
     }
 }
 
-static void a_change_of_rules_tells_another_capacity_and_a_restart_divides_again(void **state)
+static void a_change_of_rules_changes_the_capacity_and_a_restart_divides_again(void **state)
 {
     char path[] = "/tmp/ration-test-XXXXXX";
     int fd = mkstemp(path);
@@ -192,7 +192,7 @@ static void a_change_of_rules_tells_another_capacity_and_a_restart_divides_again
     r = open_for(RULE("5 per hour", "token-bucket"), 8 * MEGABYTE, path);
     assert_true(rn_limiter_capacity(r) > 300000);
     ration_close(r);
-    /* who knows no limits leaves it as it is */
+    /* a process without limits leaves it as it is */
     assert_int_equal(ration_open(&(struct ration_options){.state_path = path}, &r, NULL), 0);
     assert_true(memory_of(r, now).capacity > 300000);
     ration_close(r);
@@ -204,9 +204,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_million_fixed_windows_fit_in_32_mb),
         cmocka_unit_test(a_hundred_thousand_full_logs_of_500_fit_in_120_mb),
-        cmocka_unit_test(the_capacity_told_is_there),
+        cmocka_unit_test(the_reported_capacity_is_there),
         cmocka_unit_test(keys_take_no_more_bytes_than_promised),
-        cmocka_unit_test(a_change_of_rules_tells_another_capacity_and_a_restart_divides_again),
+        cmocka_unit_test(a_change_of_rules_changes_the_capacity_and_a_restart_divides_again),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

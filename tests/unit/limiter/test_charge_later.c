@@ -52,7 +52,7 @@ static void only_the_statuses_of_the_rule_are_charged(void **state)
     ration_close(r);
 }
 
-static void an_outcome_is_told_once_and_says_how_many_were_charged(void **state)
+static void an_outcome_is_charged_once_and_counts_the_limits(void **state)
 {
     struct ration *r =
         open_rules("limits:\n"
@@ -145,7 +145,7 @@ static void a_refusal_leaves_nothing_due(void **state)
     ration_close(r);
 }
 
-static void the_service_in_shadow_mode_charges_and_refuses_nobody(void **state)
+static void the_service_in_shadow_mode_charges_and_refuses_no_request(void **state)
 {
     struct ration *r = open_rules(logins);
 
@@ -158,7 +158,7 @@ static void the_service_in_shadow_mode_charges_and_refuses_nobody(void **state)
     ration_close(r);
 }
 
-static void who_went_away_while_waiting_can_still_be_charged(void **state)
+static void a_client_that_left_while_waiting_can_still_be_charged(void **state)
 {
     struct ration *r = open_rules("limits:\n"
                                   "  - { name: q, key: none, limit: 1 per second queue 9 }\n"
@@ -323,7 +323,7 @@ static void an_outcome_is_charged_by_the_rules_of_its_time(void **state)
     ration_close(r);
 }
 
-/* Whoever has spent under the old limit and comes back with an outcome first. */
+/* A client that has spent under the old limit and comes back with an outcome first. */
 static void an_outcome_carries_over_what_was_spent_before_a_reload(void **state)
 {
     static const char before[] = "limits: [{name: a, key: user, limit: 10 per hour, charge_on: "
@@ -442,12 +442,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(only_the_statuses_of_the_rule_are_charged),
-        cmocka_unit_test(an_outcome_is_told_once_and_says_how_many_were_charged),
+        cmocka_unit_test(an_outcome_is_charged_once_and_counts_the_limits),
         cmocka_unit_test(charged_outcomes_are_counted_once_for_each_rule),
         cmocka_unit_test(what_arrived_together_is_charged_up_to_one_capacity_beyond),
         cmocka_unit_test(a_refusal_leaves_nothing_due),
-        cmocka_unit_test(the_service_in_shadow_mode_charges_and_refuses_nobody),
-        cmocka_unit_test(who_went_away_while_waiting_can_still_be_charged),
+        cmocka_unit_test(the_service_in_shadow_mode_charges_and_refuses_no_request),
+        cmocka_unit_test(a_client_that_left_while_waiting_can_still_be_charged),
         cmocka_unit_test(outcomes_charge_as_much_as_an_operator_would),
         cmocka_unit_test(what_always_fails_is_refused_as_if_it_were_charged_on_arrival),
         cmocka_unit_test(an_override_is_charged_by_outcome_as_its_rule_is),

@@ -36,8 +36,8 @@ static void others_learn_of_a_change_when_they_refresh(void **state)
     remove_files();
 }
 
-/* What others are told by is the generation; that the file has grown is enough,
- * should somebody be killed before it could say so. */
+/* The generation tells other processes of a change; a file that has grown is enough if a process is
+ * killed before it could change it. */
 static void a_change_bumps_the_generation_and_is_found_without(void **state)
 {
     remove_files();
@@ -70,7 +70,7 @@ static void a_restart_keeps_them_with_what_is_left_of_their_time(void **state)
     o.note_len = strlen(o.note);
     assert_int_equal(ration_override_set(r, &o, &error), 0);
     o = override_of("a", &w, "user=bob", "4 per hour");
-    o.expires_ns = 1; /* over before anybody looks */
+    o.expires_ns = 1; /* expired before any look */
     assert_int_equal(ration_override_set(r, &o, &error), 0);
     ration_close(r);
 
@@ -223,9 +223,9 @@ static void a_flipped_byte_never_makes_a_wrong_override(void **state)
     remove_files();
 }
 
-static void a_foreign_file_is_told_and_left_alone(void **state)
+static void a_foreign_file_is_reported_and_not_changed(void **state)
 {
-    static const char foreign[] = "these are somebody else's overrides, of some other program\n";
+    static const char foreign[] = "these are another program's overrides, of some other program\n";
     struct ration_error error;
     size_t len;
 
@@ -387,7 +387,7 @@ int main(void)
         cmocka_unit_test(history_is_compacted_and_numbers_go_on),
         cmocka_unit_test(a_journal_torn_at_any_byte_opens),
         cmocka_unit_test(a_flipped_byte_never_makes_a_wrong_override),
-        cmocka_unit_test(a_foreign_file_is_told_and_left_alone),
+        cmocka_unit_test(a_foreign_file_is_reported_and_not_changed),
         cmocka_unit_test(a_file_that_goes_bad_leaves_what_is_known_in_force),
         cmocka_unit_test(overrides_outlive_the_state_file),
         cmocka_unit_test(states_are_shared_between_processes),

@@ -124,7 +124,7 @@ static void decisions_are_right_while_everything_changes(void **state)
 }
 
 /* Enough that client indexes wear out and are renewed under the same rules. */
-static void decisions_are_right_while_rosters_are_renewed(void **state)
+static void decisions_are_right_while_client_indexes_are_renewed(void **state)
 {
     struct crew crew = {.r = open_rules(sets[0])};
 
@@ -181,7 +181,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(decisions_are_right_while_everything_changes),
-        cmocka_unit_test(decisions_are_right_while_rosters_are_renewed),
+        cmocka_unit_test(decisions_are_right_while_client_indexes_are_renewed),
         cmocka_unit_test(decisions_are_right_without_membarrier),
         cmocka_unit_test(two_handles_on_one_file_agree_in_the_end),
     };

@@ -175,7 +175,7 @@ static void a_look_charges_nothing_and_late_debits_are_owed(void **state)
     ration_close(r);
 }
 
-static void who_is_admitted_by_one_descriptor_is_not_only_looked_at_by_another(void **state)
+static void a_charge_by_one_descriptor_beats_a_look_by_another(void **state)
 {
     struct ration *r = open_rules(by_user);
     struct asked a;
@@ -206,7 +206,7 @@ static void refunds_are_given_back_once(void **state)
     ration_close(r);
 }
 
-static void shadow_rules_refuse_nobody(void **state)
+static void shadow_rules_refuse_no_request(void **state)
 {
     struct ration *r = open_rules("apply_to_envoy: true\n"
                                   "limits:\n"
@@ -252,7 +252,7 @@ static void both_kinds_are_charged_all_or_none(void **state)
     ration_close(r);
 }
 
-static void a_status_tells_of_the_tightest_limit_of_both_kinds(void **state)
+static void a_status_reports_the_tightest_limit_of_both_kinds(void **state)
 {
     struct ration *r = open_both(by_user, shop);
 
@@ -270,7 +270,7 @@ static void a_status_tells_of_the_tightest_limit_of_both_kinds(void **state)
     ration_close(r);
 }
 
-static void shadow_limits_are_told_only_where_there_is_no_other(void **state)
+static void a_shadow_limit_is_reported_only_if_there_is_no_other(void **state)
 {
     struct ration *r = open_both("apply_to_envoy: true\n"
                                  "limits:\n"
@@ -460,12 +460,12 @@ int main(void)
         cmocka_unit_test(hits_are_the_cost_and_the_largest_counts),
         cmocka_unit_test(a_rule_with_a_cost_of_its_own_keeps_it),
         cmocka_unit_test(a_look_charges_nothing_and_late_debits_are_owed),
-        cmocka_unit_test(who_is_admitted_by_one_descriptor_is_not_only_looked_at_by_another),
+        cmocka_unit_test(a_charge_by_one_descriptor_beats_a_look_by_another),
         cmocka_unit_test(refunds_are_given_back_once),
-        cmocka_unit_test(shadow_rules_refuse_nobody),
+        cmocka_unit_test(shadow_rules_refuse_no_request),
         cmocka_unit_test(both_kinds_are_charged_all_or_none),
-        cmocka_unit_test(a_status_tells_of_the_tightest_limit_of_both_kinds),
-        cmocka_unit_test(shadow_limits_are_told_only_where_there_is_no_other),
+        cmocka_unit_test(a_status_reports_the_tightest_limit_of_both_kinds),
+        cmocka_unit_test(a_shadow_limit_is_reported_only_if_there_is_no_other),
         cmocka_unit_test(the_descriptor_with_the_most_entries_names_the_tier),
         cmocka_unit_test(denied_descriptors_refuse_and_allowed_ones_have_no_limit),
         cmocka_unit_test(bans_hold_save_for_descriptors_that_are_allowed),

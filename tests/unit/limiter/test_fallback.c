@@ -5,7 +5,7 @@
 #include "base/fiber.h"
 #include "limiter/decide/fallback.h"
 
-/* A store that does as it is told, and keeps what it was asked. */
+/* A store that answers as the test says, and records what it was asked. */
 struct shared {
     struct rn_store store;
     bool silent;  /* fails at once */

@@ -9,7 +9,7 @@
 #include "limiter/decide/fast_path.h"
 #include "limiter/decide/gather.h"
 
-/* --- whom it is for --------------------------------------------------------------------- */
+/* --- when it is used --------------------------------------------------------------------- */
 
 static bool goes_the_short_way(struct ration *r, const char *words)
 {
@@ -99,7 +99,7 @@ static void what_a_changed_rule_inherits_is_minded_first(void **state)
 static struct ration_outcome decide_at_length(struct ration *r, const char *words, uint64_t cost,
                                               int64_t now_ns)
 {
-    struct rn_terms terms = {.reserving = true}; /* who wants to know more than the outcome */
+    struct rn_terms terms = {.reserving = true}; /* needs more than the outcome */
     struct ration_outcome out;
     struct words w;
 

@@ -162,7 +162,7 @@ static void a_client_that_moved_is_soon_on_its_own(void **state)
     ration_close(r);
 }
 
-static void a_shadow_limit_guards_nobody_and_is_not_guarded(void **state)
+static void a_shadow_limit_neither_guards_nor_is_guarded(void **state)
 {
     (void)state;
     for (uint32_t shadow = 0; shadow < 2; shadow++) {
@@ -209,7 +209,7 @@ int main(void)
         cmocka_unit_test(a_guard_counts_by_the_smallest_that_covers),
         cmocka_unit_test(a_guard_refuses_and_nothing_has_changed),
         cmocka_unit_test(a_client_that_moved_is_soon_on_its_own),
-        cmocka_unit_test(a_shadow_limit_guards_nobody_and_is_not_guarded),
+        cmocka_unit_test(a_shadow_limit_neither_guards_nor_is_guarded),
         cmocka_unit_test(a_peek_leaves_a_receipt_alone),
     };
 

@@ -73,7 +73,7 @@ static void tiers_admit_no_more_than_the_largest_in_use(void **state)
 }
 
 /* A client that is with a changed limit from now on has not forgotten the larger. */
-static void a_reload_leaves_nobody_unguarded(void **state)
+static void a_reload_leaves_no_client_unguarded(void **state)
 {
     struct ration *r = open_rules(RULE("fixed-window", "      free: 10 per 10s\n"
                                                        "      pro: 100 per minute\n"));
@@ -97,7 +97,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tiers_admit_no_more_than_the_largest_in_use),
-        cmocka_unit_test(a_reload_leaves_nobody_unguarded),
+        cmocka_unit_test(a_reload_leaves_no_client_unguarded),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

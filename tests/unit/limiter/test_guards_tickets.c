@@ -183,7 +183,7 @@ static void settling_and_moving_mints_nothing(void **state)
         settle_then_move(&pairs[i]);
 }
 
-/* What came back to free is free for pro as well, so far as it can be told. */
+/* What came back to free is free for pro as well, as far as that is known. */
 static void what_comes_back_is_free_for_the_larger_tier(void **state)
 {
     (void)state;

@@ -91,7 +91,7 @@ static void decide_beside(struct ration *r)
     assert_true(out.decision.verdict.remaining <= 50);
 }
 
-static void who_comes_second_counts_the_share_as_spent(void **state)
+static void a_second_request_counts_the_share_as_spent(void **state)
 {
     struct meddler m = {.op = RN_FORCE, .cost = 50, .meddle = decide_beside};
     struct ration *r = changed_rules(&m, 5);
@@ -112,7 +112,7 @@ static void refuse_beside(struct ration *r)
     assert_int_equal(out.decision.verdict.retry_after_ns, SECOND / 1000);
 }
 
-static void who_comes_second_to_nothing_is_to_ask_again(void **state)
+static void a_second_request_without_room_must_ask_again(void **state)
 {
     struct meddler m = {.op = RN_FORCE, .cost = 100, .meddle = refuse_beside};
     struct ration *r = changed_rules(&m, 10);
@@ -129,7 +129,7 @@ static void finish_beside(struct ration *r)
     assert_true(decide(r, "user=ann", T0).decision.allowed);
 }
 
-/* Between the look at what is retired and the claim, somebody else has done it
+/* Between the look at what is retired and the claim, another request has done it
  * all. */
 static void a_claim_that_comes_late_finds_nothing_to_do(void **state)
 {
@@ -179,8 +179,8 @@ static void an_error_in_any_step_charges_nothing_and_loses_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(who_comes_second_counts_the_share_as_spent),
-        cmocka_unit_test(who_comes_second_to_nothing_is_to_ask_again),
+        cmocka_unit_test(a_second_request_counts_the_share_as_spent),
+        cmocka_unit_test(a_second_request_without_room_must_ask_again),
         cmocka_unit_test(a_claim_that_comes_late_finds_nothing_to_do),
         cmocka_unit_test(an_error_in_any_step_charges_nothing_and_loses_nothing),
         cmocka_unit_test(carrying_over_takes_five_batches),

@@ -94,7 +94,7 @@ static void every_lease_has_an_id_of_its_own(void **state)
     ration_close(r);
 }
 
-static void a_shadow_limit_of_places_counts_whom_it_would_refuse(void **state)
+static void a_shadow_limit_of_places_counts_what_it_would_refuse(void **state)
 {
     struct ration *r = open_some();
     struct ration_charge c = charge(WATCHED, "me", 1);
@@ -118,7 +118,7 @@ int main(void)
         cmocka_unit_test(a_place_can_be_given_back_by_its_receipt),
         cmocka_unit_test(places_and_rates_are_not_mixed_up),
         cmocka_unit_test(every_lease_has_an_id_of_its_own),
-        cmocka_unit_test(a_shadow_limit_of_places_counts_whom_it_would_refuse),
+        cmocka_unit_test(a_shadow_limit_of_places_counts_what_it_would_refuse),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The current rules told to the outside, what they have counted, and the mode of the service. */
+/* The current rules for callers, their counts, and the mode of the service. */
 #include "rules_fixture.h"
 
 static const char rules[] = "server:\n"
@@ -35,7 +35,7 @@ static bool is_text(const char *data, size_t len, const char *text)
     return len == strlen(text) && memcmp(data, text, len) == 0;
 }
 
-static void rules_are_told_in_the_order_of_the_file(void **state)
+static void rules_are_listed_in_the_order_of_the_file(void **state)
 {
     struct ration *r = open_rules(rules);
     struct seen seen = {0};
@@ -68,7 +68,7 @@ static void rules_are_told_in_the_order_of_the_file(void **state)
     ration_close(r);
 }
 
-static void rules_of_envoys_are_told_too(void **state)
+static void rules_of_envoy_are_listed_too(void **state)
 {
     struct ration *r = open_rules("domain: shop\n"
                                   "descriptors:\n"
@@ -86,7 +86,7 @@ static void rules_of_envoys_are_told_too(void **state)
     ration_close(r);
 }
 
-static void without_rules_there_is_nothing_to_tell(void **state)
+static void without_rules_there_is_nothing_to_list(void **state)
 {
     struct ration *r = open_limits(NULL, 0);
     struct ration_setting setting;
@@ -176,7 +176,7 @@ static void counts_outlive_a_reload(void **state)
 /* --- keys refused most
  * ---------------------------------------------------------------------------------- */
 
-static void a_key_refused_by_two_rules_is_told_twice(void **state)
+static void a_key_refused_by_two_rules_is_listed_twice(void **state)
 {
     struct ration *r = open_rules("limits:\n"
                                   "  - { name: a, key: user, limit: [1 per hour, 1 per day] }\n"
@@ -295,13 +295,13 @@ static void rules_in_shadow_mode_stay_so_whatever_the_switch_says(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rules_are_told_in_the_order_of_the_file),
-        cmocka_unit_test(rules_of_envoys_are_told_too),
-        cmocka_unit_test(without_rules_there_is_nothing_to_tell),
+        cmocka_unit_test(rules_are_listed_in_the_order_of_the_file),
+        cmocka_unit_test(rules_of_envoy_are_listed_too),
+        cmocka_unit_test(without_rules_there_is_nothing_to_list),
         cmocka_unit_test(admissions_that_are_close_soft_or_delayed_are_counted),
         cmocka_unit_test(a_smallest_limit_is_near_only_when_used_up),
         cmocka_unit_test(counts_outlive_a_reload),
-        cmocka_unit_test(a_key_refused_by_two_rules_is_told_twice),
+        cmocka_unit_test(a_key_refused_by_two_rules_is_listed_twice),
         cmocka_unit_test(the_text_of_the_rules_loads_as_the_same_rules),
         cmocka_unit_test(settings_are_found_by_name),
         cmocka_unit_test(validating_changes_nothing),

@@ -81,7 +81,7 @@ static void what_one_rule_refuses_no_other_is_charged_for(void **state)
     ration_close(r);
 }
 
-static void shadows_refuse_nobody(void **state)
+static void shadow_limits_refuse_no_request(void **state)
 {
     struct ration *r = open_rules(rules);
 
@@ -129,7 +129,7 @@ int main(void)
         cmocka_unit_test(an_open_rule_is_as_if_it_were_not_there),
         cmocka_unit_test(a_rule_that_is_shut_refuses_in_its_own_words),
         cmocka_unit_test(what_one_rule_refuses_no_other_is_charged_for),
-        cmocka_unit_test(shadows_refuse_nobody),
+        cmocka_unit_test(shadow_limits_refuse_no_request),
         cmocka_unit_test(lists_are_as_ever),
         cmocka_unit_test(one_request_may_be_in_shadow_mode_and_is_counted),
     };

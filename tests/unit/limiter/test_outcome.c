@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a caller is told about a request under rules: soft limits, delays, priorities,
+/* The outcome of a request under rules: soft limits, delays, priorities,
  * places, answers. */
 #include "rules_fixture.h"
 

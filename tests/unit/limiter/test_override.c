@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Overrides: one client has another limit, and nobody gets anything twice. */
+/* Overrides: one client has another limit, and no client gets anything twice. */
 #include "clients_fixture.h"
 
 #define HOUR (60 * MINUTE)

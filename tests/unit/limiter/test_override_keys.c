@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whom an override is for, as its rule spells it; and what is refused as none. */
+/* The client of an override, as its rule spells it; and faulty ones. */
 #include "clients_fixture.h"
 
 static const char many_keys[] =
@@ -19,7 +19,7 @@ static void keys_of_several_parts_and_alternatives(void **state)
     assert_int_equal(left_of(r, "pair", "user=ann ip=192.0.2.2", T0), 10);
     set_limit(r, "either", "ip=192.0.2.1", "3 per hour");
     assert_int_equal(left_of(r, "either", "ip=192.0.2.1", T0), 3);
-    /* Who sends an address for its API key is not that client. */
+    /* A client that sends an address as its API key is another client. */
     assert_int_equal(left_of(r, "either", "api_key=192.0.2.1", T0), 10);
     set_limit(r, "all", "", "4 per hour");
     assert_int_equal(left_of(r, "all", "user=bob", T0), 4);

@@ -118,7 +118,7 @@ static int see_user(void *arg, const struct ration_override *o)
     return 0;
 }
 
-static void who_follows_the_pages_meets_once_what_stays(void **state)
+static void pages_list_each_remaining_entry_once(void **state)
 {
     struct ration *r = open_rules(by_user);
     struct ration_listing listing = {.limit = 10};
@@ -144,7 +144,7 @@ static void who_follows_the_pages_meets_once_what_stays(void **state)
     ration_close(r);
 }
 
-static void one_is_found_as_the_list_tells_it(void **state)
+static void an_entry_is_found_as_the_list_shows_it(void **state)
 {
     struct ration *r = open_rules("limits:\n"
                                   "  - { name: a, key: ip, limit: 10 per hour }\n");
@@ -282,8 +282,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lists_are_in_order_and_may_be_changed_meanwhile),
         cmocka_unit_test(a_page_is_a_part_of_the_whole_list),
-        cmocka_unit_test(who_follows_the_pages_meets_once_what_stays),
-        cmocka_unit_test(one_is_found_as_the_list_tells_it),
+        cmocka_unit_test(pages_list_each_remaining_entry_once),
+        cmocka_unit_test(an_entry_is_found_as_the_list_shows_it),
         cmocka_unit_test(what_has_expired_is_not_counted),
         cmocka_unit_test(a_hundred_thousand_are_found_in_a_step_or_two),
         cmocka_unit_test(there_is_a_most),

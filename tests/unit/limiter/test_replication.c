@@ -212,7 +212,7 @@ static void what_is_over_is_taken_only_in_the_place_of_something(void **state)
     assert_int_equal(ration_override_set(one, &o, NULL), 0);
     tell(one, two);
     assert_int_equal(rn_replication_doubt(one, 0), 0);
-    o.expires_ns = 1; /* over before anybody looks */
+    o.expires_ns = 1; /* expired before any look */
     assert_int_equal(ration_override_set(one, &o, NULL), 0);
     struct rn_entry *e = rn_clients_known(&one->clients, one_identity(one), false);
     struct rn_replication_item item = {
@@ -231,7 +231,7 @@ static void what_is_over_is_taken_only_in_the_place_of_something(void **state)
     ration_close(three);
 }
 
-static void what_was_not_told_is_known_after_a_restart_also_deletions(void **state)
+static void unshared_changes_and_deletions_survive_a_restart(void **state)
 {
     struct ration *other = open_node();
 
@@ -244,7 +244,7 @@ static void what_was_not_told_is_known_after_a_restart_also_deletions(void **sta
     set_limit(r, "a", "user=bob", "3 per hour");
     tell(r, other);
     delete_limit(r, "a", "user=ann");
-    for (int i = 0; i < 200; i++) { /* the journal is written anew meanwhile */
+    for (int i = 0; i < 200; i++) { /* the journal is rewritten meanwhile */
         ban(r, "user=eve");
         assert_int_equal(unban(r, "user=eve"), 0);
     }
@@ -264,7 +264,7 @@ static void what_was_not_told_is_known_after_a_restart_also_deletions(void **sta
     remove_files();
 }
 
-static void what_came_from_others_is_kept_and_not_told_back(void **state)
+static void changes_of_other_nodes_are_kept_and_not_sent_back(void **state)
 {
     struct ration *other = open_node();
     char words[32];
@@ -290,7 +290,7 @@ static void what_came_from_others_is_kept_and_not_told_back(void **state)
     remove_files();
 }
 
-static void what_others_may_have_forgotten_is_told_again(void **state)
+static void changes_that_others_may_have_lost_are_sent_again(void **state)
 {
     struct ration *one = open_node(), *two = open_node();
 
@@ -302,7 +302,7 @@ static void what_others_may_have_forgotten_is_told_again(void **state)
     assert_int_equal(news_of(one), 1);
     assert_int_equal(rn_replication_doubt(one, 0), 0);
     assert_int_equal(news_of(one), 2);
-    /* What they still have need not be told. */
+    /* What they still have need not be sent. */
     assert_int_equal(rn_replication_doubt(two, 0), 0);
     assert_int_equal(tell(two, one), 0);
     assert_int_equal(news_of(one), 0);
@@ -383,7 +383,7 @@ static void a_walk_in_small_steps_finds_everything_once(void **state)
     ration_close(two);
 }
 
-static void nothing_waits_for_who_is_changing_something(void **state)
+static void no_call_waits_for_a_change(void **state)
 {
     struct ration *r = open_node();
     struct rn_replication_batch batch;
@@ -452,7 +452,7 @@ static void assert_all_agree(struct ration *nodes[NODES])
     }
 }
 
-/* Everybody hears everybody, twice: who was first has then heard what came last. */
+/* Every node hears every other, twice: the first has then heard what came last. */
 static void tell_all(struct ration *nodes[NODES])
 {
     for (unsigned i = 0; i < 2 * NODES; i++)
@@ -488,7 +488,7 @@ static void assert_a_change_holds(struct ration *nodes[NODES])
     rn_replication_batch_done(&before);
 }
 
-/* Messages are lost, repeated and late; then everybody hears everybody. */
+/* Messages are lost, repeated and late; then every node hears every other. */
 static void all_nodes_end_up_with_the_same(void **state)
 {
     struct ration *nodes[NODES];
@@ -525,13 +525,13 @@ int main(void)
         cmocka_unit_test(a_change_of_what_was_seen_holds_although_the_clock_is_behind),
         cmocka_unit_test(an_expiry_is_the_same_instant_everywhere),
         cmocka_unit_test(what_is_over_is_taken_only_in_the_place_of_something),
-        cmocka_unit_test(what_was_not_told_is_known_after_a_restart_also_deletions),
-        cmocka_unit_test(what_came_from_others_is_kept_and_not_told_back),
-        cmocka_unit_test(what_others_may_have_forgotten_is_told_again),
+        cmocka_unit_test(unshared_changes_and_deletions_survive_a_restart),
+        cmocka_unit_test(changes_of_other_nodes_are_kept_and_not_sent_back),
+        cmocka_unit_test(changes_that_others_may_have_lost_are_sent_again),
         cmocka_unit_test(what_is_no_change_is_refused_and_the_rest_is_taken),
         cmocka_unit_test(a_full_node_refuses_more_and_says_so),
         cmocka_unit_test(a_walk_in_small_steps_finds_everything_once),
-        cmocka_unit_test(nothing_waits_for_who_is_changing_something),
+        cmocka_unit_test(no_call_waits_for_a_change),
         cmocka_unit_test(all_nodes_end_up_with_the_same),
     };
 

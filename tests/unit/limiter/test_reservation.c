@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reservations: settled once, by whoever has the charges, or not at all. */
+/* Reservations: settled once, by any holder of the charges, or not at all. */
 #include "fixture.h"
 
 #include <stdio.h>
@@ -76,7 +76,7 @@ static void what_was_reset_is_not_returned_as_well(void **state)
     assert_int_equal(ration_take(r, &since, T0 + 1), 0);
     assert_int_equal(ration_refund(r, v.hold, v.c, 2, T0 + 1), 0);
     assert_int_equal(left(r, TOKENS, "me", T0 + 1), 500);
-    assert_int_equal(left(r, QUOTA, "me", T0 + 1), 5000); /* of which nobody has said anything */
+    assert_int_equal(left(r, QUOTA, "me", T0 + 1), 5000); /* the other charge is not affected */
     ration_close(r);
 }
 
@@ -187,7 +187,7 @@ static void timeouts_have_bounds(void **state)
     ration_close(r);
 }
 
-static void nobody_settles_by_guessing(void **state)
+static void a_guess_settles_nothing(void **state)
 {
     struct ration *r = open_some();
     struct reservation v;
@@ -303,7 +303,7 @@ int main(void)
         cmocka_unit_test(a_refused_request_reserves_nothing),
         cmocka_unit_test(a_shadow_limit_that_took_nothing_returns_nothing),
         cmocka_unit_test(timeouts_have_bounds),
-        cmocka_unit_test(nobody_settles_by_guessing),
+        cmocka_unit_test(a_guess_settles_nothing),
         cmocka_unit_test(a_reservation_that_finds_no_room_charges_nothing),
         cmocka_unit_test(a_child_process_makes_ids_of_its_own),
         cmocka_unit_test(another_process_may_settle),

@@ -70,7 +70,7 @@ static void an_absent_key_leaves_the_rule_out(void **state)
     ration_close(r);
 }
 
-/* An API key that looks like somebody's address does not spend their budget. */
+/* An API key that looks like an address does not spend the budget of that address. */
 static void the_attribute_that_was_chosen_is_part_of_the_key(void **state)
 {
     struct ration *r = open_rules("limits:\n"
@@ -222,7 +222,7 @@ static void a_shadow_rule_never_refuses_and_says_so(void **state)
     ration_close(r);
 }
 
-static void a_shadow_rule_tells_how_long_it_would_delay(void **state)
+static void a_shadow_rule_reports_its_delay(void **state)
 {
     struct ration *r =
         open_rules("limits:\n"
@@ -253,7 +253,7 @@ static void a_shadow_rule_tells_how_long_it_would_delay(void **state)
     ration_close(r);
 }
 
-static void a_service_in_shadow_mode_tells_how_long_it_would_delay(void **state)
+static void a_service_in_shadow_mode_reports_its_delay(void **state)
 {
     struct ration *r = open_rules("mode: shadow\n"
                                   "limits:\n"
@@ -289,7 +289,7 @@ static void a_service_in_shadow_mode_admits_everything(void **state)
         assert_int_equal(out.shadow_refused, i >= 5);
         assert_int_equal(out.decision.verdict.retry_after_ns, 0);
     }
-    /* As if enforced: what would have been refused is charged to nobody. */
+    /* As if enforced: what would have been refused is not charged. */
     assert_int_equal(left_of(r, "b", "user=ann", T0), 5);
     out = decide(r, "ip=192.0.2.66", T0);
     assert_true(out.decision.allowed);
@@ -400,8 +400,8 @@ int main(void)
         cmocka_unit_test(flapping_between_tiers_mints_nothing),
         cmocka_unit_test(every_admission_counts_once_in_each_state_of_other_tiers),
         cmocka_unit_test(a_shadow_rule_never_refuses_and_says_so),
-        cmocka_unit_test(a_shadow_rule_tells_how_long_it_would_delay),
-        cmocka_unit_test(a_service_in_shadow_mode_tells_how_long_it_would_delay),
+        cmocka_unit_test(a_shadow_rule_reports_its_delay),
+        cmocka_unit_test(a_service_in_shadow_mode_reports_its_delay),
         cmocka_unit_test(a_service_in_shadow_mode_admits_everything),
         cmocka_unit_test(lists_come_before_limits),
         cmocka_unit_test(a_monthly_quota_ends_with_the_month_there),

@@ -56,7 +56,7 @@ static void a_reset_forgets_all_rules_that_apply(void **state)
     assert_int_equal(left_of(r, "api", "user=ann", T0), 10);
     assert_int_equal(left_of(r, "login", "user=ann path=/login", T0), 5);
     assert_int_equal(left_of(r, "work", "user=ann", T0), 3);
-    assert_int_equal(left_of(r, "api", "user=bob", T0), 7); /* of nobody else */
+    assert_int_equal(left_of(r, "api", "user=bob", T0), 7); /* no other client changed */
     ration_close(r);
 }
 
@@ -197,7 +197,7 @@ static void a_share_spent_before_a_reload_is_carried_over_first(void **state)
 /* --- what cannot be
  * ------------------------------------------------------------------------------- */
 
-static void rules_that_do_not_exist_are_told_from_those_that_do_not_apply(void **state)
+static void unknown_rules_and_rules_that_do_not_apply_differ(void **state)
 {
     struct ration *r = open_rules(plans), *empty = open_limits(NULL, 0);
 
@@ -253,7 +253,7 @@ int main(void)
         cmocka_unit_test(the_soft_part_of_a_limit_stays_apart),
         cmocka_unit_test(all_limits_of_a_rule_and_its_tiers_are_adjusted),
         cmocka_unit_test(a_share_spent_before_a_reload_is_carried_over_first),
-        cmocka_unit_test(rules_that_do_not_exist_are_told_from_those_that_do_not_apply),
+        cmocka_unit_test(unknown_rules_and_rules_that_do_not_apply_differ),
         cmocka_unit_test(places_are_not_adjusted),
         cmocka_unit_test(changing_a_state_is_no_decision),
     };

@@ -352,7 +352,7 @@ static void *decide_a_little(void *arg)
 
         ration_take(crew->r, &c, T0);
     }
-    pthread_barrier_wait(&crew->start); /* nobody leaves a stripe to another */
+    pthread_barrier_wait(&crew->start); /* no thread leaves its stripe to another */
     return NULL;
 }
 

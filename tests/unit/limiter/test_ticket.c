@@ -247,7 +247,7 @@ static void a_ticket_outlives_its_process(void **state)
     unlink(path);
 }
 
-static void of_two_who_share_the_file_one_settles(void **state)
+static void of_two_processes_that_share_the_file_one_settles(void **state)
 {
     char path[] = "/tmp/ration-test-XXXXXX";
     struct slip slip;
@@ -285,7 +285,7 @@ int main(void)
         cmocka_unit_test(what_a_rule_that_is_gone_was_charged_is_burnt),
         cmocka_unit_test(a_smaller_limit_gets_back_the_share_that_was_charged),
         cmocka_unit_test(a_ticket_outlives_its_process),
-        cmocka_unit_test(of_two_who_share_the_file_one_settles),
+        cmocka_unit_test(of_two_processes_that_share_the_file_one_settles),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

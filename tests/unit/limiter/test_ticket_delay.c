@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Turns that are waited for elsewhere: who leaves gives back what can be, once. */
+/* Delay tickets: a client that leaves gets back what can be given back, once. */
 #include "ticket_fixture.h"
 
 #include <stdio.h>
@@ -28,7 +28,7 @@ static void line_up(struct ration *r, struct slip *first, struct slip *last)
     queue(r, "user=ann", T0, last);
 }
 
-static void who_need_not_wait_or_is_refused_has_none(void **state)
+static void without_a_wait_or_when_refused_there_is_no_ticket(void **state)
 {
     struct ration *r = open_rules(rules);
     struct slip slip;
@@ -127,7 +127,7 @@ static void it_is_for_leaving_only(void **state)
     ration_close(other);
 }
 
-/* As many units come back as were charged, however often anybody says so. */
+/* As many units come back as were charged, however often the ticket is sent. */
 static void nothing_is_minted_when_the_table_is_crowded(void **state)
 {
     struct ration *r = open_rules(
@@ -155,7 +155,7 @@ static void nothing_is_minted_when_the_table_is_crowded(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(who_need_not_wait_or_is_refused_has_none),
+        cmocka_unit_test(without_a_wait_or_when_refused_there_is_no_ticket),
         cmocka_unit_test(the_tail_of_a_queue_is_given_back_once),
         cmocka_unit_test(from_the_middle_only_other_limits_are_given_back),
         cmocka_unit_test(a_while_after_its_time_it_is_too_late),

@@ -162,7 +162,7 @@ static void a_reservation_holds_places_until_it_is_settled(void **state)
 /* --- giving up an outcome ----------------------------------------------------------------------
  */
 
-static void who_goes_away_gets_back_what_was_charged(void **state)
+static void a_client_that_leaves_gets_back_what_was_charged(void **state)
 {
     struct ration *r = open_rules(workers);
     struct ration_outcome out = decide(r, "user=ann", T0);
@@ -188,7 +188,7 @@ static void of_a_queue_only_the_last_one_leaves(void **state)
 
     (void)state;
     assert_int_equal(third.delay_ns, 2 * SECOND);
-    assert_int_equal(ration_outcome_give_back(r, &second, T0), 0); /* somebody is behind it */
+    assert_int_equal(ration_outcome_give_back(r, &second, T0), 0); /* another request is behind it */
     assert_int_equal(decide(r, "", T0).delay_ns, 3 * SECOND);
     assert_int_equal(ration_outcome_give_back(r, &third, T0), 0);
     assert_int_equal(decide(r, "", T0).delay_ns, 4 * SECOND);
@@ -269,7 +269,7 @@ int main(void)
         cmocka_unit_test(places_outlive_their_rule),
         cmocka_unit_test(a_limit_given_with_the_call_has_places_too),
         cmocka_unit_test(a_reservation_holds_places_until_it_is_settled),
-        cmocka_unit_test(who_goes_away_gets_back_what_was_charged),
+        cmocka_unit_test(a_client_that_leaves_gets_back_what_was_charged),
         cmocka_unit_test(of_a_queue_only_the_last_one_leaves),
         cmocka_unit_test(what_is_given_back_after_the_rule_is_gone_is_burnt),
         cmocka_unit_test(a_look_has_nothing_to_give_back),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tickets that several threads settle at once, while rules are replaced and told. */
+/* Tickets that several threads settle at once, while rules are replaced and listed. */
 #include "ticket_fixture.h"
 
 #include <pthread.h>
@@ -28,7 +28,7 @@ struct crew {
     atomic_uint settled, already, released, gone, wrong;
 };
 
-/* Counts who did it, who found it `done`, and everything else. */
+/* Counts calls that did it, that found it `done`, and all others. */
 static void note(struct crew *crew, int code, int done, atomic_uint *did, atomic_uint *found)
 {
     atomic_fetch_add(code == 0 ? did : code == done ? found : &crew->wrong, 1);

@@ -65,7 +65,7 @@ static void checks_and_limits_given_per_call_are_listed_too(void **state)
     ration_close(r);
 }
 
-static void shadow_limits_refuse_nobody_and_list_nobody(void **state)
+static void shadow_limits_neither_refuse_nor_list_keys(void **state)
 {
     struct ration *r = open_some();
     struct ration_top top[8];
@@ -147,7 +147,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(refused_keys_are_listed_by_how_often),
         cmocka_unit_test(checks_and_limits_given_per_call_are_listed_too),
-        cmocka_unit_test(shadow_limits_refuse_nobody_and_list_nobody),
+        cmocka_unit_test(shadow_limits_neither_refuse_nor_list_keys),
         cmocka_unit_test(names_are_cut_and_may_be_unknown),
         cmocka_unit_test(frequent_keys_stay_in_a_crowd_of_rare_ones),
         cmocka_unit_test(a_flood_is_sampled_and_its_count_stays_right),

@@ -184,7 +184,7 @@ static void a_store_that_fails_at_the_look_charges_nothing(void **state)
     ration_close(s.r);
 }
 
-static void a_shadow_limit_that_fails_stops_nobody(void **state)
+static void a_shadow_limit_that_fails_stops_no_request(void **state)
 {
     struct scene s;
     struct ration_charge c[] = {charge(WIDE, "w", 1), charge(WATCHED, "s", 2)};
@@ -345,7 +345,7 @@ int main(void)
         cmocka_unit_test(a_race_lost_gives_back_what_was_taken),
         cmocka_unit_test(a_store_that_fails_gives_back_what_was_taken),
         cmocka_unit_test(a_store_that_fails_at_the_look_charges_nothing),
-        cmocka_unit_test(a_shadow_limit_that_fails_stops_nobody),
+        cmocka_unit_test(a_shadow_limit_that_fails_stops_no_request),
         cmocka_unit_test(variants_are_charged_after_their_limit),
         cmocka_unit_test(a_variant_that_cannot_be_counted_undoes_the_charge),
         cmocka_unit_test(guards_are_asked_looked_at_and_taken),

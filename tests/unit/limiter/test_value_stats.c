@@ -71,7 +71,7 @@ static void a_detailed_metric_has_every_value(void **state)
     ration_close(r);
 }
 
-static void a_value_is_told_of_the_level_that_wants_it(void **state)
+static void a_value_is_counted_at_the_level_that_asks_for_it(void **state)
 {
     struct ration *r = open_rules(shop);
 
@@ -136,7 +136,7 @@ static void rows_that_look_alike_are_one(void **state)
     ration_close(r);
 }
 
-static void a_reload_goes_on_unless_other_values_are_told(void **state)
+static void counts_survive_a_reload_unless_other_values_are_counted(void **state)
 {
     static const char other[] = "domain: shop\n"
                                 "descriptors:\n"
@@ -161,11 +161,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_detailed_metric_has_every_value),
-        cmocka_unit_test(a_value_is_told_of_the_level_that_wants_it),
+        cmocka_unit_test(a_value_is_counted_at_the_level_that_asks_for_it),
         cmocka_unit_test(late_debits_count_as_hits),
         cmocka_unit_test(values_beyond_the_bound_share_a_row),
         cmocka_unit_test(rows_that_look_alike_are_one),
-        cmocka_unit_test(a_reload_goes_on_unless_other_values_are_told),
+        cmocka_unit_test(counts_survive_a_reload_unless_other_values_are_counted),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

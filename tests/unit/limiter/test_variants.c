@@ -202,7 +202,7 @@ static void units_count_in_full_and_shares_at_least(void **state)
     ration_close(r);
 }
 
-/* The state of a limit that was left goes on counting, but nobody asks it. */
+/* The state of a limit that was left goes on counting, but is not asked. */
 static void a_client_that_moved_is_not_held_to_its_old_limit(void **state)
 {
     const struct ration_named limits[] = {named("v", "10 per minute"), named("v", "10 per second")};

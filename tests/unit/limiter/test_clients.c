@@ -225,7 +225,7 @@ static void a_flipped_byte_never_makes_a_wrong_override(void **state)
 
 static void a_foreign_file_is_reported_and_not_changed(void **state)
 {
-    static const char foreign[] = "these are another program's overrides, of some other program\n";
+    static const char foreign[] = "these are the overrides of another program\n";
     struct ration_error error;
     size_t len;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as a file: no crash; every node stands inside the text, every error
- * is told and can be written. */
+/* Any bytes as a file: no crash; every node lies inside the text, and every error
+ * can be printed. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

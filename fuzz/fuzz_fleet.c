@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as a change that other nodes have shared: no crash; what is read as one is
- * written as the same bytes again, and what is taken over can be told again. */
+/* Any bytes as a change that other nodes have shared: no crash; a change that is
+ * accepted is written as the same bytes again, and can be listed. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

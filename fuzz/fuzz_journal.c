@@ -122,8 +122,7 @@ static void open_file(struct rn_slice input)
     if (code != 0) {
         demand(strstr(error.text, "left alone") != NULL);
     } else if (first.sequence != UINT64_MAX) {
-        demand((error.text[0] == '\0') ==
-               (input.len != 0 && j.end == input.len && j.skipped == 0));
+        demand((error.text[0] == '\0') == (input.len != 0 && j.end == input.len && j.skipped == 0));
         demand(rn_journal_lock(&j, &(struct rn_journal_reader){restart, count, &first}, &error) ==
                0);
         demand(rn_journal_write(&j, &(struct rn_record){1, j.sequence + 1, RN_SLICE("last")}, 1,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A request target, behind a byte of settings: what is read is bounded, spelt as the header
- * says, and its own first reading; what counts as plain is. */
+/* A request target, behind a byte of settings: readings are bounded, spelt as the header
+ * says, and read as themselves; a path that counts as plain has one reading. */
 #include <stdlib.h>
 
 #include "rules/match/path.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any text as the address of a Redis, and as an error that sends us to another: no crash,
- * and what is accepted is whole; what is not is told why, and where. */
+ * an accepted address is complete, and a refusal says why and where. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

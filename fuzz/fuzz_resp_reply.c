@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Replies at once and in pieces: a piece never says what the whole does not. What is taken
- * for a decision can be answered with. */
+/* Replies at once and in pieces: a piece never means what the whole does not. A reply that is
+ * accepted as a decision can be written as an answer. */
 #include <stdint.h>
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Answers of a server under load. The first byte says result was asked and in
- * pieces of which size the rest arrives: how it is cut must not matter.
+ * Answers of a server under load. The first byte says which command was sent and in
+ * pieces of which size the rest arrives; the size must not matter.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -12,7 +12,8 @@
 
 #define MOST 4096
 
-/* What is results, and how far. Memory of exactly the size: a byte too far is noticed. */
+/* The result, and how far it was read. Memory of exactly the size: the sanitizer notices a byte too
+ * far. */
 static size_t read_all(const struct rn_bench_request *request, const uint8_t *data, size_t size,
                        size_t piece, uint8_t results[MOST])
 {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The memory of calls: used again with its buffers, so that a call allocates
- * nothing.
+ * The memory of calls. It is reused with its buffers, so that a call allocates nothing.
  */
 #include <stdlib.h>
 
@@ -55,10 +54,10 @@ static void free_call(struct rn_grpc_call *call)
 
 static void give_back(void *arg, struct rn_front_workspace *ws)
 {
-    struct rn_grpc_delayed *held = arg;
+    struct rn_grpc_delayed *delayed = arg;
 
     (void)ws;
-    (void)ration_descriptors_give_back(held->limiter, &held->outcome, RATION_NOW);
+    (void)ration_descriptors_give_back(delayed->limiter, &delayed->outcome, RATION_NOW);
 }
 
 void rn_grpc_call_free(struct rn_grpc_call *call)
@@ -76,8 +75,8 @@ void rn_grpc_call_free(struct rn_grpc_call *call)
     c->call_count--;
     c->buffered -= call->complete ? 0 : call->in.len;
     rn_timer_cancel(rn_conn_wheel(c->conn), &call->timer);
-    if (call->held)
-        rn_await_run_task(c->conn, &(struct rn_await_task){give_back, free, call->held, true});
+    if (call->delayed)
+        rn_await_run_task(c->conn, &(struct rn_await_task){give_back, free, call->delayed, true});
     if (loop->spare_count == SPARE_MAX) {
         free_call(call);
         return;

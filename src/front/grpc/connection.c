@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The gRPC port: HTTP/2 by nghttp2, with prior knowledge or, over TLS, by ALPN.
- * What one read has brought is answered in one write.
+ * The gRPC port: HTTP/2 by nghttp2, with prior knowledge or, over TLS, by ALPN. All answers to
+ * what one read has brought leave in one write.
  */
 #include "front/grpc/grpc_internal.h"
 
@@ -16,7 +16,7 @@
 
 /* --- requests ----------------------------------------------------------------------- */
 
-/* The one message of a call. data NULL after refusing it. */
+/* The message of a call, which must be the only one. data NULL after refusing it. */
 static struct rn_slice find_message(struct rn_grpc_call *call)
 {
     const unsigned char *p = (const unsigned char *)call->in.data;
@@ -43,32 +43,21 @@ static struct rn_slice find_message(struct rn_grpc_call *call)
     return rn_grpc_message(call);
 }
 
-static void complete(struct rn_grpc_call *call)
-{
-    call->on->buffered -= call->in.len;
-    call->complete = true;
-}
-
-/* A deadline of nothing has passed already. */
-static bool is_late(const struct rn_grpc_call *call)
-{
-    return call->timeout_ns != 0 && rn_grpc_now(call->on) - call->begun_ns >= call->timeout_ns - 1;
-}
-
 static void answer_call(struct rn_grpc_call *call)
 {
     struct rn_slice message = find_message(call);
+    int64_t took_ns = rn_grpc_now(call->on) - call->begun_ns;
 
     if (!message.data)
         return;
-    if (is_late(call))
+    if (call->timeout_ns != 0 && took_ns >= call->timeout_ns - 1) /* a timeout of 0 is 1 here */
         rn_grpc_fail(call, RN_GRPC_DEADLINE_EXCEEDED, "the deadline passed before the request");
     else
         call->method->answer(call, message);
 }
 
-/* What the headers alone are enough to refuse. */
-static void judge_head(struct rn_grpc_call *call)
+/* Refuses a call that its headers are enough to refuse. */
+static void check_headers(struct rn_grpc_call *call)
 {
     if (!call->post)
         rn_grpc_refuse(call, "405");
@@ -80,25 +69,7 @@ static void judge_head(struct rn_grpc_call *call)
         rn_grpc_fail(call, RN_GRPC_INTERNAL, "grpc-timeout must be digits and a unit, as 20m");
 }
 
-static void add_data(struct rn_grpc_call *call, const char *data, size_t len)
-{
-    struct rn_grpc_conn *c = call->on;
-
-    if (call->answered)
-        return;
-    if (call->in.len + len > RN_GRPC_PREFIX + RN_RLS_MESSAGE_MAX) {
-        rn_grpc_fail(call, RN_GRPC_RESOURCE_EXHAUSTED, "a message of more than 64 KiB");
-        return;
-    }
-    if (c->buffered + len > BUFFERED_MAX) {
-        rn_grpc_fail(call, RN_GRPC_RESOURCE_EXHAUSTED, "too many messages at once");
-        return;
-    }
-    c->buffered += len;
-    rn_buf_put(&call->in, data, len);
-}
-
-/* --- what nghttp2 tells ------------------------------------------------------------- */
+/* --- callbacks of nghttp2 ------------------------------------------------------------- */
 
 static struct rn_grpc_call *call_of(nghttp2_session *session, int32_t id)
 {
@@ -139,11 +110,19 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const ui
                    size_t len, void *arg)
 {
     struct rn_grpc_call *call = call_of(session, id);
+    struct rn_grpc_conn *c = arg;
 
     (void)flags;
-    (void)arg;
-    if (call)
-        add_data(call, (const char *)data, len);
+    if (!call || call->answered)
+        return 0;
+    if (call->in.len + len > RN_GRPC_PREFIX + RN_RLS_MESSAGE_MAX) {
+        rn_grpc_fail(call, RN_GRPC_RESOURCE_EXHAUSTED, "a message of more than 64 KiB");
+    } else if (c->buffered + len > BUFFERED_MAX) {
+        rn_grpc_fail(call, RN_GRPC_RESOURCE_EXHAUSTED, "too many messages at once");
+    } else {
+        c->buffered += len;
+        rn_buf_put(&call->in, data, len);
+    }
     return 0;
 }
 
@@ -158,10 +137,12 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
     call = call_of(session, frame->hd.stream_id);
     if (!call)
         return 0;
-    if (frame->hd.flags & NGHTTP2_FLAG_END_STREAM)
-        complete(call);
+    if (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) {
+        c->buffered -= call->in.len;
+        call->complete = true;
+    }
     if (frame->hd.type == NGHTTP2_HEADERS && frame->headers.cat == NGHTTP2_HCAT_REQUEST)
-        judge_head(call);
+        check_headers(call);
     if (call->complete && !call->answered)
         answer_call(call);
     return 0;
@@ -180,45 +161,34 @@ static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t error,
 
 /* --- sessions ----------------------------------------------------------------------- */
 
-static nghttp2_option *new_option(void)
-{
-    nghttp2_option *option;
-
-    if (nghttp2_option_new(&option) != 0)
-        return NULL;
-    nghttp2_option_set_no_closed_streams(option, 1);
-#ifdef RN_NGHTTP2_RESET_LIMIT
-    nghttp2_option_set_stream_reset_rate_limit(option, RESETS_BURST, RESETS_RATE);
-#endif
-#ifdef RN_NGHTTP2_CONTINUATIONS
-    nghttp2_option_set_max_continuations(option, CONTINUATIONS_MAX);
-#endif
-    return option;
-}
-
 static nghttp2_session *new_session(struct rn_grpc_conn *c)
 {
-    nghttp2_session_callbacks *callbacks;
-    nghttp2_option *option = new_option();
+    nghttp2_session_callbacks *callbacks = NULL;
     nghttp2_session *session = NULL;
+    nghttp2_option *option = NULL;
 
-    if (!option || nghttp2_session_callbacks_new(&callbacks) != 0) {
-        nghttp2_option_del(option);
-        return NULL;
+    if (nghttp2_option_new(&option) == 0 && nghttp2_session_callbacks_new(&callbacks) == 0) {
+        nghttp2_option_set_no_closed_streams(option, 1);
+#ifdef RN_NGHTTP2_RESET_LIMIT
+        nghttp2_option_set_stream_reset_rate_limit(option, RESETS_BURST, RESETS_RATE);
+#endif
+#ifdef RN_NGHTTP2_CONTINUATIONS
+        nghttp2_option_set_max_continuations(option, CONTINUATIONS_MAX);
+#endif
+        nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, on_begin_headers);
+        nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);
+        nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, on_data);
+        nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, on_frame);
+        nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_stream_close);
+        if (nghttp2_session_server_new2(&session, callbacks, c, option) != 0)
+            session = NULL;
     }
-    nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, on_begin_headers);
-    nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);
-    nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, on_data);
-    nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, on_frame);
-    nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_stream_close);
-    if (nghttp2_session_server_new2(&session, callbacks, c, option) != 0)
-        session = NULL;
     nghttp2_session_callbacks_del(callbacks);
     nghttp2_option_del(option);
     return session;
 }
 
-/* Everything that waits in the session; the end of the connection if that is all. */
+/* Closes the connection if the session has ended. */
 void rn_grpc_flush(struct rn_grpc_conn *c)
 {
     struct rn_buf *out = rn_conn_out(c->conn);
@@ -313,7 +283,7 @@ static bool drains(struct rn_conn *conn)
     return c->phase == RN_GRPC_GONE && c->call_count == 0;
 }
 
-/* Calls that are not complete, and watches, are no reason to stay. */
+/* Neither calls that are not complete nor watches keep the connection open. */
 static bool quiet(struct rn_conn *conn)
 {
     const struct rn_grpc_conn *c = rn_conn_state(conn);
@@ -324,7 +294,7 @@ static bool quiet(struct rn_conn *conn)
     return true;
 }
 
-/* Clients send again elsewhere what GOAWAY says has not been looked at. */
+/* Clients send calls again elsewhere that GOAWAY says were not processed. */
 static void limited(struct rn_conn *conn, enum rn_conn_limit why)
 {
     struct rn_grpc_conn *c = rn_conn_state(conn);
@@ -348,7 +318,7 @@ static void closed(struct rn_conn *conn)
 
     rn_timer_cancel(rn_conn_wheel(conn), &c->timer);
     while (c->calls) {
-        c->calls->deciding = false; /* nobody is left who would end it */
+        c->calls->deciding = false; /* its end would not come any more */
         rn_grpc_call_free(c->calls);
     }
     nghttp2_session_del(c->session);

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Time on a gRPC connection, all by one timer: calls that take too long, and the
- * way out.
+ * The deadlines of a gRPC connection, all by one timer: slow calls, and the end.
  *
- * A connection leaves in two steps, when it is old or the server stops: first the
- * peer is asked to begin no more calls, and those that it has begun meanwhile are
- * answered; a moment later the last call that counts is named. So no call is lost.
+ * A connection that is old, or whose server stops, ends in two steps, so that no call is lost.
+ * First the peer is asked to begin no more calls; those that it has begun meanwhile are
+ * answered. A moment later GOAWAY names the last call that is answered.
  */
 #include "base/clock.h"
 #include "front/grpc/grpc_internal.h"
@@ -52,8 +51,8 @@ void rn_grpc_leave(struct rn_grpc_conn *c)
     }
 }
 
-/* When a call has taken too long: its request to arrive, or its peer to take the
- * answer. Of one that waits, or is watching, that is not known yet. */
+/* When a call will have taken too long: its request to arrive, or its peer to take the answer. A
+ * call that waits, or is watching, has no deadline yet. */
 static int64_t due_of(const struct rn_grpc_call *call, int64_t now_ns)
 {
     if (!call->complete)
@@ -62,7 +61,7 @@ static int64_t due_of(const struct rn_grpc_call *call, int64_t now_ns)
                                              : now_ns + STALL_NS;
 }
 
-/* And a peer that says nothing. */
+/* Resets slow calls, and closes the connection of a peer that sends nothing. */
 static void cut_slow(struct rn_grpc_conn *c)
 {
     int64_t now_ns = rn_grpc_now(c), next_ns = 0;
@@ -93,7 +92,7 @@ static void fire(struct rn_timer *timer)
     rn_grpc_set_timer(c);
 }
 
-/* Up to a tenth more or less, or all clients of a restart would come back at once. */
+/* Up to a tenth more or less, so that clients of a restart do not all come back at once. */
 static int64_t age_at(const struct rn_grpc_conn *c)
 {
     int64_t age_ns = c->front->grpc_age_ns, spread_ns = age_ns / 10;

@@ -10,7 +10,6 @@
 
 #include "front/grpc/grpc_internal.h"
 
-#define PREFIX 5 /* bytes in front of a message: compressed or not, and its length */
 #define STATUS_TEXT 256
 
 #define STATIC_FLAGS (NGHTTP2_NV_FLAG_NO_COPY_NAME | NGHTTP2_NV_FLAG_NO_COPY_VALUE)
@@ -21,21 +20,13 @@
         BYTES(name), BYTES(value), sizeof(name) - 1, sizeof(value) - 1, STATIC_FLAGS               \
     }
 
-static void submit_ok(struct rn_grpc_call *call)
-{
-    nghttp2_nv trailer = HEADER("grpc-status", "0");
-
-    nghttp2_submit_trailer(call->on->session, call->id, &trailer, 1);
-}
-
 static ssize_t read_message(nghttp2_session *session, int32_t id, uint8_t *to, size_t size,
                             uint32_t *flags, nghttp2_data_source *source, void *arg)
 {
     struct rn_grpc_call *call = source->ptr;
     size_t left = call->out.len - call->sent, len = left < size ? left : size;
+    static const nghttp2_nv ok = HEADER("grpc-status", "0");
 
-    (void)session;
-    (void)id;
     (void)arg;
     if (call->out.failed)
         return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE; /* resets the stream */
@@ -46,7 +37,7 @@ static ssize_t read_message(nghttp2_session *session, int32_t id, uint8_t *to, s
     call->sent += len;
     if (call->sent == call->out.len && !call->watching) {
         *flags |= NGHTTP2_DATA_FLAG_EOF | NGHTTP2_DATA_FLAG_NO_END_STREAM;
-        submit_ok(call);
+        nghttp2_submit_trailer(session, id, &ok, 1);
     }
     return (ssize_t)len;
 }
@@ -55,13 +46,13 @@ size_t rn_grpc_message_begin(struct rn_grpc_call *call)
 {
     size_t at = call->out.len;
 
-    rn_buf_put(&call->out, "\0\0\0\0", PREFIX);
+    rn_buf_put(&call->out, "\0\0\0\0", RN_GRPC_PREFIX);
     return at;
 }
 
 void rn_grpc_message_end(struct rn_grpc_call *call, size_t at)
 {
-    size_t len = call->out.len - at - PREFIX;
+    size_t len = call->out.len - at - RN_GRPC_PREFIX;
 
     if (call->out.failed)
         return;
@@ -90,8 +81,8 @@ void rn_grpc_answer_more(struct rn_grpc_call *call)
     nghttp2_session_resume_data(call->on->session, call->id);
 }
 
-/* The rest of a request that is answered already is read and thrown away: it is
- * usually on its way, and for one that never ends there is a deadline. */
+/* The rest of a request that is answered already is read and dropped: it is usually on its way,
+ * and there is a deadline for one that never ends. */
 static void submit_alone(struct rn_grpc_call *call, const nghttp2_nv *headers, size_t count)
 {
     finish(call);

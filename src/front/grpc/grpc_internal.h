@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Private to the gRPC port's files: a connection, the calls on it, and how they
- * are answered.
+ * Private to the gRPC port: a connection, the calls on it, and their answers.
  *
- *   grpc.c        the connection: HTTP/2 in and out
- *   grpc_time.c   what takes too long; its age and its end
- *   grpc_head.c   the headers of a call
- *   grpc_calls.c  the memory of calls
- *   grpc_answer.c messages and statuses as frames
- *   grpc_rls.c    what the methods do; knows no frames
+ *   connection.c  the connection: HTTP/2 in and out
+ *   deadlines.c   slow calls; the age and the end of a connection
+ *   headers.c     the headers of a call
+ *   calls.c       the memory of calls
+ *   frames.c      messages and statuses as frames
+ *   methods.c     what the methods do; knows no frames
  */
 #ifndef RN_FRONT_GRPC_INTERNAL_H
 #define RN_FRONT_GRPC_INTERNAL_H
@@ -38,26 +37,26 @@ struct rn_grpc_method {
     void (*answer)(struct rn_grpc_call *call, struct rn_slice message);
 };
 
-/* What to give back, should a held reply be cancelled. */
+/* What to give back if the call of a delayed reply is cancelled. */
 struct rn_grpc_delayed {
     struct ration *limiter;
     struct ration_descriptors_outcome outcome;
 };
 
-/* One stream. Comes from its loop's spare ones and goes back there. */
+/* One stream. Its memory comes from the spare calls of the loop and goes back there. */
 struct rn_grpc_call {
-    struct rn_timer timer; /* of a reply that is held */
+    struct rn_timer timer; /* of a delayed reply */
     struct rn_grpc_call *next, **link;
     struct rn_grpc_conn *on;
     int32_t id;
     const struct rn_grpc_method *method; /* NULL: none has this path */
     size_t head_bytes;
     bool post, typed;   /* POST; a content type of gRPC */
-    bool bad_timeout;   /* a grpc-timeout that is none */
+    bool bad_timeout;   /* the grpc-timeout cannot be read */
     bool complete;      /* the request has ended */
     bool answered;      /* or refused */
     bool watching;      /* more messages may follow */
-    bool deciding;      /* on a turn, or waits for one */
+    bool deciding;      /* on a fiber, or waits for one */
     bool cancelled;     /* and its stream has ended meanwhile */
     int64_t begun_ns;   /* of the loop's time, as is */
     int64_t timeout_ns; /* after that; 0: none */
@@ -65,13 +64,13 @@ struct rn_grpc_call {
     struct rn_buf in;   /* what has come of the message, with its prefix */
     struct rn_buf out;  /* messages with their prefixes, */
     size_t sent;        /* and how much of it has been packed into frames */
-    struct rn_grpc_delayed *held;
+    struct rn_grpc_delayed *delayed;
 };
 
 enum rn_grpc_phase {
     RN_GRPC_OPEN,
     RN_GRPC_LEAVING, /* the peer has been asked not to begin calls */
-    RN_GRPC_GONE,    /* calls that it begins are not looked at any more */
+    RN_GRPC_GONE,    /* calls that it begins are ignored */
 };
 
 struct rn_grpc_conn {
@@ -83,7 +82,7 @@ struct rn_grpc_conn {
     struct rn_grpc_call *calls;
     uint32_t call_count;
     size_t buffered; /* bytes of incomplete messages, */
-    size_t reported; /* and as many as net was reported of */
+    size_t reported; /* and how many were reported to net */
     bool greeted;    /* the peer speaks HTTP/2 */
     bool receiving;  /* what is answered goes out when all that came has been read */
     enum rn_grpc_phase phase;
@@ -103,49 +102,48 @@ static inline struct rn_slice rn_grpc_message(const struct rn_grpc_call *call)
     return (struct rn_slice){call->in.data + RN_GRPC_PREFIX, call->in.len - RN_GRPC_PREFIX};
 }
 
-/* grpc.c: what is to be sent goes to the connection; for who answers outside of
- * `received`. */
+/* connection.c: moves frames that wait to the connection. Answers outside of `received` must
+ * call it. */
 void rn_grpc_flush(struct rn_grpc_conn *c);
-/* Counts what was answered since `began_ns`. */
+/* Counts the calls that were answered since `began_ns`. */
 void rn_grpc_count_answered(struct rn_grpc_conn *c, int64_t began_ns);
 
-/* grpc_time.c: when a connection begins; */
+/* deadlines.c: a connection begins; */
 void rn_grpc_start_timer(struct rn_grpc_conn *c);
-/* there are calls to look after; */
+/* there are calls with deadlines; */
 void rn_grpc_set_slow(struct rn_grpc_conn *c);
-/* something may have changed. */
+/* a deadline may have changed. */
 void rn_grpc_set_timer(struct rn_grpc_conn *c);
-/* The next step of leaving. */
+/* Begins the next phase. */
 void rn_grpc_leave(struct rn_grpc_conn *c);
 
-/* grpc_head.c: one header of a call. False: there are too many. */
+/* headers.c: reads one header of a call. False: there are too many. */
 bool rn_grpc_read_header(struct rn_grpc_call *call, struct rn_slice name, struct rn_slice value);
 
-/* grpc_calls.c: NULL: out of memory. */
+/* calls.c: NULL: out of memory. */
 struct rn_grpc_call *rn_grpc_call_new(struct rn_grpc_conn *c, int32_t id);
-/* Gives back what a held reply was charged. One that is being decided goes when it has
- * been. */
+/* Gives back the charges of a delayed reply. A call that is being decided is freed after that. */
 void rn_grpc_call_free(struct rn_grpc_call *call);
-/* Those that no call uses. */
+/* Frees the spare calls. */
 void rn_grpc_free_spares(struct rn_front_loop *loop);
 
-/* grpc_answer.c. Nothing is sent before rn_grpc_flush. */
+/* frames.c. Nothing is sent before rn_grpc_flush. */
 
-/* Room for one message in call->out: write it between these. */
+/* Begin and end a message in call->out. */
 size_t rn_grpc_message_begin(struct rn_grpc_call *call);
 void rn_grpc_message_end(struct rn_grpc_call *call, size_t at);
 /* Sends the messages in call->out; then OK, unless it is watching. */
 void rn_grpc_answer(struct rn_grpc_call *call);
 /* A watching call has more messages, or is not watching any more. */
 void rn_grpc_answer_more(struct rn_grpc_call *call);
-/* A status alone. The text is plain; what is not is escaped. */
+/* Answers with a status only. Escapes what is not plain in the text. */
 void rn_grpc_fail(struct rn_grpc_call *call, enum rn_grpc_status status, const char *text);
-/* An HTTP status alone: it was not gRPC. */
+/* Answers with an HTTP status only: the request was not gRPC. */
 void rn_grpc_refuse(struct rn_grpc_call *call, const char *http_status);
 
-/* grpc_rls.c */
+/* methods.c; NULL: there is none of this path. */
 const struct rn_grpc_method *rn_grpc_method(struct rn_slice path);
-/* Tells a watching call that the server stops. */
+/* Ends a watching call: the server stops. */
 void rn_grpc_end_watch(struct rn_grpc_call *call);
 
 #endif

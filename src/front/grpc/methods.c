@@ -10,13 +10,12 @@
 
 #define RLS "envoy.service.ratelimit.v3.RateLimitService"
 #define HEALTH "grpc.health.v1.Health"
-/* A reply that was held must still find the caller waiting. */
+/* A delayed reply must arrive before the caller gives up. */
 #define MARGIN_NS INT64_C(2000000)
 
 /* --- ShouldRateLimit ---------------------------------------------------------------- */
 
-/* The longest that a reply may be held. */
-static int64_t patience(const struct rn_grpc_call *call)
+static int64_t longest_delay_ns(const struct rn_grpc_call *call)
 {
     int64_t left_ns = call->timeout_ns - MARGIN_NS - (rn_grpc_now(call->on) - call->begun_ns);
 
@@ -25,25 +24,43 @@ static int64_t patience(const struct rn_grpc_call *call)
     return left_ns > 1 ? left_ns : 1;
 }
 
-/* For the shared store. Giving up is as late as timers are (net/timer.h), and callers may
- * round what they tell of their time up to three digits. */
-static void begin_wait(const struct rn_grpc_call *call)
+/* Bounds the wait for the shared store. Timers fire late (net/timer.h), and callers may round
+ * their timeout up to three digits. */
+static void set_deadline(const struct rn_grpc_call *call)
 {
     int64_t early_ns = MARGIN_NS + call->timeout_ns / 64;
-    int64_t until_ns = rn_grpc_now(call->on) + patience(call) - early_ns;
+    int64_t until_ns = rn_grpc_now(call->on) + longest_delay_ns(call) - early_ns;
 
     rn_front_set_deadline(call->on->front, call->on->conn);
     if (until_ns < rn_fiber_deadline())
         rn_fiber_set_deadline(until_ns);
 }
 
-static void fail_reading(struct rn_grpc_call *call, int code, const struct ration_error *error)
+static void send_delayed(struct rn_timer *timer)
 {
-    enum rn_grpc_status status = code == RATION_EPARSE  ? RN_GRPC_INTERNAL
-                                 : code == RATION_EFULL ? RN_GRPC_RESOURCE_EXHAUSTED
-                                                        : RN_GRPC_INVALID_ARGUMENT;
+    struct rn_grpc_call *call = (struct rn_grpc_call *)(void *)timer; /* its first member */
+    struct rn_grpc_conn *c = call->on;
 
-    rn_grpc_fail(call, status, error->text);
+    free(call->delayed);
+    call->delayed = NULL;
+    rn_grpc_answer(call);
+    rn_grpc_flush(c);
+}
+
+/* False: out of memory; answer at once. */
+static bool delay_reply(struct rn_grpc_call *call, const struct ration_descriptors_outcome *outcome)
+{
+    struct rn_wheel *wheel = rn_conn_wheel(call->on->conn);
+
+    call->delayed = malloc(sizeof *call->delayed);
+    if (!call->delayed)
+        return false;
+    *call->delayed = (struct rn_grpc_delayed){call->on->front->limiter, *outcome};
+    call->timer.fire = send_delayed;
+    /* The wheel's time is that of when this round began, which may be a while ago. */
+    rn_timer_set(wheel, &call->timer, rn_clock_read_ns(CLOCK_MONOTONIC) + outcome->delay_ns);
+    rn_front_count(&call->on->loop->counts.delayed, 1);
+    return true;
 }
 
 static void fail_deciding(struct rn_grpc_call *call, int code)
@@ -56,66 +73,39 @@ static void fail_deciding(struct rn_grpc_call *call, int code)
     rn_grpc_fail(call, RN_GRPC_UNAVAILABLE, ration_error_text(code));
 }
 
-static void end_hold(struct rn_timer *timer)
-{
-    struct rn_grpc_call *call = (struct rn_grpc_call *)(void *)timer; /* its first member */
-    struct rn_grpc_conn *c = call->on;
-
-    free(call->held);
-    call->held = NULL;
-    rn_grpc_answer(call);
-    rn_grpc_flush(c);
-}
-
-/* False: out of memory, answer at once. */
-static bool hold(struct rn_grpc_call *call, const struct ration_descriptors_outcome *outcome)
-{
-    struct rn_wheel *wheel = rn_conn_wheel(call->on->conn);
-
-    call->held = malloc(sizeof *call->held);
-    if (!call->held)
-        return false;
-    *call->held = (struct rn_grpc_delayed){call->on->front->limiter, *outcome};
-    call->timer.fire = end_hold;
-    /* The wheel's time is that of when this round began, which may be a while ago. */
-    rn_timer_set(wheel, &call->timer, rn_clock_read_ns(CLOCK_MONOTONIC) + outcome->delay_ns);
-    rn_front_count(&call->on->loop->counts.delayed, 1);
-    return true;
-}
-
-static void tell(struct rn_grpc_call *call, struct rn_front_workspace *ws)
-{
-    size_t at = rn_grpc_message_begin(call);
-
-    rn_rls_write(&call->out, &ws->rls, &ws->rls_outcome, &call->on->front->rls);
-    rn_grpc_message_end(call, at);
-    if (ws->rls_outcome.delay_ns <= 0 || !hold(call, &ws->rls_outcome))
-        rn_grpc_answer(call);
-}
-
-/* The caller may have gone while this waited: what was charged is then burnt. */
+/* The charges of a caller that has left while this waited are lost. */
 static void decide(void *arg, struct rn_front_workspace *ws)
 {
     struct rn_grpc_call *call = arg;
     struct rn_front *front = call->on->front;
     struct ration_error error;
     int code = rn_rls_read(&ws->rls, rn_grpc_message(call), &error);
+    size_t at;
 
     if (code != 0) {
-        fail_reading(call, code, &error);
+        rn_grpc_fail(call,
+                     code == RATION_EPARSE  ? RN_GRPC_INTERNAL
+                     : code == RATION_EFULL ? RN_GRPC_RESOURCE_EXHAUSTED
+                                            : RN_GRPC_INVALID_ARGUMENT,
+                     error.text);
         return;
     }
-    ws->rls.request.max_wait_ns = patience(call);
+    ws->rls.request.max_wait_ns = longest_delay_ns(call);
     rn_front_set_rls(front, &ws->rls);
-    begin_wait(call);
+    set_deadline(call);
     code =
         ration_decide_descriptors(front->limiter, &ws->rls.request, RATION_NOW, &ws->rls_outcome);
     if (call->cancelled)
         return;
-    if (code != 0)
+    if (code != 0) {
         fail_deciding(call, code);
-    else
-        tell(call, ws);
+        return;
+    }
+    at = rn_grpc_message_begin(call);
+    rn_rls_write(&call->out, &ws->rls, &ws->rls_outcome, &front->rls);
+    rn_grpc_message_end(call, at);
+    if (ws->rls_outcome.delay_ns <= 0 || !delay_reply(call, &ws->rls_outcome))
+        rn_grpc_answer(call);
 }
 
 static void decided(void *arg)
@@ -134,7 +124,7 @@ static void decided(void *arg)
 
 static void should_rate_limit(struct rn_grpc_call *call, struct rn_slice message)
 {
-    (void)message; /* it stays with the call */
+    (void)message; /* the call keeps it */
     call->deciding = true;
     if (call->on->front->patience_ns > 0)
         call->asked_ns = rn_clock_read_ns(CLOCK_MONOTONIC);
@@ -156,7 +146,7 @@ static void put_health(struct rn_grpc_call *call, enum rn_health health)
     rn_grpc_message_end(call, at);
 }
 
-/* Whether the request could be read; else it has been answered. */
+/* False after answering that the request cannot be read. */
 static bool read_service(struct rn_grpc_call *call, struct rn_slice message,
                          struct rn_slice *service)
 {

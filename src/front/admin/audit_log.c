@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who made a change, and to whom, as the log tells it. A log is read by more people
- * than may ask the admin port, and API keys are secrets: of a key it has as little as
- * will do to recognise it.
+ * The author and the client of a change, for the log. More people read a log than may use the
+ * admin port, and API keys are secrets: the log has just enough of a key to recognise it.
  */
 #include "base/utf8.h"
 #include "front/admin/admin_internal.h"
 
-#define SHOWN_BYTES 4   /* at most, of a value */
-#define MASKED_BYTES 12 /* of a shorter value nothing is shown */
+#define SHOWN_BYTES 4   /* of a value, at most */
+#define MASKED_BYTES 12 /* a shorter value is not shown at all */
 
 static int log_diagnostic(void *arg, const struct ration_diagnostic *d)
 {
@@ -31,7 +30,7 @@ struct rn_author rn_admin_author(const struct rn_http_context *c)
                                   c->token ? rn_slice_of(c->token->name) : (struct rn_slice){0}};
 }
 
-/* What is asked and from where is no secret; but the query of a path may be. */
+/* What a request is for, and its address, is no secret; the query string of a path may be. */
 static size_t plain_bytes(struct rn_slice name, struct rn_slice value)
 {
     const char *query = value.len != 0 ? memchr(value.data, '?', value.len) : NULL;
@@ -43,24 +42,15 @@ static size_t plain_bytes(struct rn_slice name, struct rn_slice value)
     return 0;
 }
 
-/* Whole characters. */
-static size_t shown_bytes(struct rn_slice value)
-{
-    size_t len = value.len < MASKED_BYTES ? 0 : SHOWN_BYTES;
-
-    while (len != 0 && !rn_utf8_is_start(value.data[len]))
-        len--;
-    return len;
-}
-
 static void put_value(struct rn_buf *out, enum rn_log_keys keys, struct rn_slice name,
                       struct rn_slice value)
 {
     size_t shown = keys == RN_KEYS_FULL ? value.len : 0;
 
-    if (keys == RN_KEYS_MASKED) {
-        shown = plain_bytes(name, value);
-        shown = shown != 0 ? shown : shown_bytes(value);
+    if (keys == RN_KEYS_MASKED && (shown = plain_bytes(name, value)) == 0) {
+        shown = value.len < MASKED_BYTES ? 0 : SHOWN_BYTES;
+        while (shown != 0 && !rn_utf8_is_start(value.data[shown])) /* whole characters */
+            shown--;
     }
     rn_buf_put(out, value.data, shown);
     if (shown < value.len)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The rules over the admin port: as they are, replaced, checked, read again.
+ * The rules over the admin port: reading, replacing and checking them, reloading the files.
  */
 #include <stdio.h>
 
@@ -29,7 +29,7 @@ static struct version version_of(const struct rn_http_context *c)
     return v;
 }
 
-/* Whether a list of tags (RFC 9110, 13.1.1: "3", "4" or *) names the one. */
+/* Whether a list of tags (RFC 9110, 13.1.1: "3", "4" or *) has this one. */
 static bool names_version(struct rn_slice list, const char *tag)
 {
     while (list.len != 0) {
@@ -49,7 +49,7 @@ static bool names_version(struct rn_slice list, const char *tag)
     return false;
 }
 
-/* False after answering: the caller has other rules in mind. */
+/* False after answering that If-Match is for another version. */
 static bool is_current(struct rn_http_context *c)
 {
     struct rn_slice wanted = rn_http_find(c->request, "if-match");
@@ -64,7 +64,7 @@ static bool is_current(struct rn_http_context *c)
 
 /* --- reports --------------------------------------------------------------------------------- */
 
-/* A list of the lines of the report. */
+/* The lines of the report. */
 static void put_warnings(struct rn_members *m, const struct ration_report *report)
 {
     const char *at = report ? ration_report_text(report) : "";
@@ -112,11 +112,15 @@ static void answer_loaded(struct rn_http_context *c, const struct ration_report 
     rn_admin_end_with(c, &m, 200, "ETag", rn_slice_of(v.tag));
 }
 
-/* --- the rules as they are ---------------------------------------------------------------------
- */
+/* --- the rules as they are ------------------------------------------------------------------ */
 
-static void put_rule_limits(struct rn_members *m, const struct ration_rule_info *info)
+static int put_rule(void *arg, const struct ration_rule_info *info)
 {
+    const struct ration_totals *totals = &info->totals;
+    struct rn_members *m = arg;
+
+    rn_members_open(m, NULL, '{');
+    rn_members_text(m, "name", (struct rn_slice){info->name, info->name_len});
     rn_members_open(m, "limits", '[');
     for (uint32_t i = 0; i < info->listed; i++) {
         const struct ration_rule_limit *l = &info->limits[i];
@@ -126,16 +130,6 @@ static void put_rule_limits(struct rn_members *m, const struct ration_rule_info 
         rn_members_text(m, NULL, rn_slice_of(text));
     }
     rn_members_close(m, ']');
-}
-
-static int put_rule(void *arg, const struct ration_rule_info *info)
-{
-    const struct ration_totals *totals = &info->totals;
-    struct rn_members *m = arg;
-
-    rn_members_open(m, NULL, '{');
-    rn_members_text(m, "name", (struct rn_slice){info->name, info->name_len});
-    put_rule_limits(m, info);
     if (info->listed)
         rn_members_text(m, "algorithm",
                         rn_slice_of(ration_algorithm_name(info->limits[0].algorithm)));
@@ -197,7 +191,7 @@ void rn_admin_get_rules(struct rn_http_context *c)
 {
     struct rn_slice accept = rn_http_find(c->request, "accept");
     bool yaml = accept.data && memmem(accept.data, accept.len, YAML, sizeof YAML - 1);
-    /* As they were given, unless a secret of the daemon is among them. */
+    /* The text as it was put, unless it has a secret of the daemon. */
     bool as_given = c->front->rules_from_api && !rn_limiter_has_secrets(c->front->limiter);
     struct rn_slice text = as_given ? rn_buf_slice(&c->front->rules_text) : RN_SLICE("");
     struct rn_excerpt envoy = {{'\0'}};
@@ -205,7 +199,7 @@ void rn_admin_get_rules(struct rn_http_context *c)
 
     if (!as_given)
         ration_rules_each(c->front->limiter, find_envoy, &envoy);
-    if (envoy.text[0] != '\0' && yaml) { /* whoever put that back would lose them */
+    if (envoy.text[0] != '\0' && yaml) { /* putting the text back would lose them */
         rn_front_http_error(c, 409, "envoy",
                             "rules in Envoy's format, such as those of %s, have no native form and "
                             "would be missing; read the files, or GET /v1/rules as JSON",
@@ -226,28 +220,7 @@ void rn_admin_get_rules(struct rn_http_context *c)
     ration_text_free(printed);
 }
 
-/* --- changes ------------------------------------------------------------------------------------
- */
-
-static void note_refused(struct rn_front *front, struct rn_author author,
-                         const struct ration_report *report)
-{
-    front->puts_failed++;
-    rn_log(RN_LOG_WARN, "rules.refused", RN_LOG_AUTHOR(author),
-           RN_LOG_NUMBER("errors", report ? ration_report_errors(report) : 0),
-           RN_LOG_TEXT("kept", RN_SLICE("the former rules")));
-}
-
-static void note_put(struct rn_front *front, struct rn_slice text, struct rn_author author)
-{
-    front->rules_from_api = true;
-    front->rules_loaded_ns = rn_clock_read_ns(CLOCK_REALTIME);
-    rn_buf_clear(&front->rules_text);
-    rn_buf_put_slice(&front->rules_text, text);
-    rn_log(RN_LOG_INFO, "rules.put", RN_LOG_AUTHOR(author),
-           RN_LOG_NUMBER("version", ration_rules_version(front->limiter)),
-           RN_LOG_NUMBER("bytes", text.len));
-}
+/* --- changes -------------------------------------------------------------------------------- */
 
 int rn_front_put_rules(struct rn_front *front, const char *name, struct rn_slice text,
                        struct rn_author author, struct ration_report **report)
@@ -255,11 +228,21 @@ int rn_front_put_rules(struct rn_front *front, const char *name, struct rn_slice
     int code = ration_rules_parse(front->limiter, name ? name : NAME, text.data, text.len, report);
 
     front->puts++;
-    if (code == 0)
-        note_put(front, text, author);
-    else
-        note_refused(front, author, *report);
-    return code;
+    if (code != 0) {
+        front->puts_failed++;
+        rn_log(RN_LOG_WARN, "rules.refused", RN_LOG_AUTHOR(author),
+               RN_LOG_NUMBER("errors", *report ? ration_report_errors(*report) : 0),
+               RN_LOG_TEXT("kept", RN_SLICE("the former rules")));
+        return code;
+    }
+    front->rules_from_api = true;
+    front->rules_loaded_ns = rn_clock_read_ns(CLOCK_REALTIME);
+    rn_buf_clear(&front->rules_text);
+    rn_buf_put_slice(&front->rules_text, text);
+    rn_log(RN_LOG_INFO, "rules.put", RN_LOG_AUTHOR(author),
+           RN_LOG_NUMBER("version", ration_rules_version(front->limiter)),
+           RN_LOG_NUMBER("bytes", text.len));
+    return 0;
 }
 
 static bool has_body(struct rn_http_context *c)
@@ -270,7 +253,7 @@ static bool has_body(struct rn_http_context *c)
     return false;
 }
 
-/* ?name=FILE: what messages call the text. False after answering. */
+/* ?name=FILE: the name of the text in messages. False after answering. */
 static bool read_name(struct rn_http_context *c, char out[NAME_SIZE])
 {
     struct rn_slice rest = c->request->query, name, value;
@@ -281,10 +264,7 @@ static bool read_name(struct rn_http_context *c, char out[NAME_SIZE])
     while (!bad && rn_http_query_next(&rest, &decoded, &name, &value, &bad))
         if (rn_slice_is(name, "name") && value.len != 0)
             rn_slice_copy(out, NAME_SIZE, value);
-    if (bad)
-        rn_front_http_error(c, 400, "bad_request",
-                            "the query string has a %% that two hexadecimal digits do not follow");
-    return !bad;
+    return !bad || rn_admin_refuse_escape(c);
 }
 
 static int note_kept(void *arg, const struct ration_team_info *info)
@@ -313,19 +293,6 @@ static void reload(struct rn_http_context *c)
     ration_report_free(report);
 }
 
-/* False after answering. */
-static bool can_be_shared(struct rn_http_context *c)
-{
-    const struct rn_front_fleet *fleet = &c->front->fleet;
-
-    if (!fleet->changed || c->request->body.len <= fleet->rules_max)
-        return true;
-    rn_front_http_error(c, 413, "too_large",
-                        "%zu bytes of rules; nodes share at most %zu, put more into files",
-                        c->request->body.len, fleet->rules_max);
-    return false;
-}
-
 /* False: the change will not outlast a restart, although there is a place to keep it. */
 static bool keep_rules(const struct rn_http_context *c, struct rn_slice text)
 {
@@ -334,7 +301,7 @@ static bool keep_rules(const struct rn_http_context *c, struct rn_slice text)
     return !fleet->rules_changed || fleet->rules_changed(fleet->arg, text);
 }
 
-/* How long rules that were just put in force last. */
+/* How long the new rules last. */
 static const char *note_on_rules(const struct rn_front *front, bool kept)
 {
     if (!kept)
@@ -354,8 +321,14 @@ void rn_admin_put_rules(struct rn_http_context *c)
     char name[NAME_SIZE];
     int code;
 
-    if (!has_body(c) || !is_current(c) || !can_be_shared(c) || !read_name(c, name))
+    if (!has_body(c) || !is_current(c) || !read_name(c, name))
         return;
+    if (c->front->fleet.changed && text.len > c->front->fleet.rules_max) {
+        rn_front_http_error(c, 413, "too_large",
+                            "%zu bytes of rules; nodes share at most %zu, put more into files",
+                            text.len, c->front->fleet.rules_max);
+        return;
+    }
     code = rn_front_put_rules(c->front, name, text, rn_admin_author(c), &report);
     if (code == 0)
         answer_loaded(c, report, note_on_rules(c->front, keep_rules(c, text)));
@@ -364,7 +337,7 @@ void rn_admin_put_rules(struct rn_http_context *c)
     ration_report_free(report);
 }
 
-/* Back to the files: on all nodes, where they share. */
+/* Goes back to the files, on all nodes that share. */
 void rn_admin_delete_rules(struct rn_http_context *c)
 {
     if (!is_current(c))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How the daemon is: alive, ready, how full and how busy, who is refused most;
- * and the switch for shadow mode.
+ * The state of the daemon: alive, ready, how full, how busy, the keys refused most; and the
+ * switch for shadow mode.
  */
 #include <stdlib.h>
 #include <time.h>
@@ -15,15 +15,7 @@ static const char *const listeners[] = {"http", "resp", "grpc", "admin"};
 
 void rn_admin_health(struct rn_http_context *c)
 {
-    rn_http_put_status(c->out, 200);
-    rn_http_put_body(c->out, c->keep_alive, c->head, "text/plain", RN_SLICE("ok\n"));
-}
-
-/* Without it requests are decided by each rule's policy: that is no reason to send them
- * elsewhere, where it would be the same. */
-static const char *state_of_store(const struct rn_front *front)
-{
-    return front->store.is_up(front->store.arg) ? "up" : "down";
+    rn_front_http_text(c, 200, RN_SLICE("ok\n"));
 }
 
 void rn_admin_ready(struct rn_http_context *c)
@@ -37,8 +29,11 @@ void rn_admin_ready(struct rn_http_context *c)
         rn_members_text(&m, "reason", draining ? RN_SLICE("draining") : RN_SLICE("starting"));
     else
         rn_members_u64(&m, "rules_version", ration_rules_version(c->front->limiter));
+    /* A daemon without its store is ready: it decides by on_store_failure, as others would. */
     if (c->front->store.arg)
-        rn_members_text(&m, "store", rn_slice_of(state_of_store(c->front)));
+        rn_members_text(&m, "store",
+                        c->front->store.is_up(c->front->store.arg) ? RN_SLICE("up")
+                                                                   : RN_SLICE("down"));
     rn_admin_end(c, &m, ready ? 200 : 503);
 }
 
@@ -108,6 +103,8 @@ static void put_memory(struct rn_members *m, struct rn_front *front)
 
 static void put_listeners(struct rn_members *m, const struct rn_server *server)
 {
+    struct rn_server_counts counts;
+
     rn_members_open(m, "listeners", '{');
     for (size_t i = 0; i < sizeof listeners / sizeof *listeners; i++) {
         const char *address = rn_server_address(server, listeners[i]);
@@ -116,12 +113,6 @@ static void put_listeners(struct rn_members *m, const struct rn_server *server)
             rn_members_text(m, listeners[i], rn_slice_of(address));
     }
     rn_members_close(m, '}');
-}
-
-static void put_connections(struct rn_members *m, const struct rn_server *server)
-{
-    struct rn_server_counts counts;
-
     rn_members_open(m, "connections", '{');
     for (size_t i = 0; i < sizeof listeners / sizeof *listeners; i++) {
         if (!rn_server_address(server, listeners[i]))
@@ -149,23 +140,10 @@ void rn_admin_status(struct rn_http_context *c)
     put_decisions(&m, front);
     put_memory(&m, front);
     put_listeners(&m, front->server);
-    put_connections(&m, front->server);
     rn_admin_end(c, &m, 200);
 }
 
-/* --- who is refused most -------------------------------------------------------------------- */
-
-static void put_top(struct rn_members *m, const struct ration_top *top)
-{
-    rn_members_open(m, NULL, '{');
-    if (top->rule[0])
-        rn_members_text(m, "rule", rn_slice_of(top->rule));
-    else
-        rn_members_null(m, "rule");
-    rn_members_text(m, "key", (struct rn_slice){top->name, top->name_len});
-    rn_members_u64(m, "refused", top->refused);
-    rn_members_close(m, '}');
-}
+/* --- keys refused most -------------------------------------------------------------------- */
 
 void rn_admin_top(struct rn_http_context *c)
 {
@@ -185,16 +163,23 @@ void rn_admin_top(struct rn_http_context *c)
     count = ration_top(c->front->limiter, keys, count);
     m = rn_admin_begin(c);
     rn_members_open(&m, "keys", '[');
-    for (size_t i = 0; i < count; i++)
-        put_top(&m, &keys[i]);
+    for (size_t i = 0; i < count; i++) {
+        rn_members_open(&m, NULL, '{');
+        if (keys[i].rule[0])
+            rn_members_text(&m, "rule", rn_slice_of(keys[i].rule));
+        else
+            rn_members_null(&m, "rule");
+        rn_members_text(&m, "key", (struct rn_slice){keys[i].name, keys[i].name_len});
+        rn_members_u64(&m, "refused", keys[i].refused);
+        rn_members_close(&m, '}');
+    }
     rn_members_close(&m, ']');
     put_time(&m, "since", c->front->started_ns);
     rn_admin_end(c, &m, 200);
     free(keys);
 }
 
-/* --- shadow mode --------------------------------------------------------------------------------
- */
+/* --- shadow mode ---------------------------------------------------------------------------- */
 
 void rn_admin_get_shadow(struct rn_http_context *c)
 {

@@ -49,7 +49,7 @@ void rn_front_done(struct rn_front *front)
     front->loop_count = 0;
 }
 
-/* Never more than a twentieth of the time goes into counting. */
+/* Counting takes at most a twentieth of the time. */
 const struct ration_memory *rn_front_memory(struct rn_front *front)
 {
     int64_t began_ns = rn_clock_read_ns(CLOCK_MONOTONIC), took_ns;

@@ -7,8 +7,8 @@
 
 #include "base/clock.h"
 
-#define WRONG_NS RN_SECOND_NS /* one is forgotten in this time, */
-#define WRONG_MAX 10          /* and so many may be given at once */
+#define WRONG_NS RN_SECOND_NS /* until a wrong one is forgotten */
+#define WRONG_MAX 10          /* that an address may have */
 
 bool rn_token_guard_init(struct rn_token_guard *guard)
 {
@@ -21,7 +21,7 @@ void rn_token_guard_done(struct rn_token_guard *guard)
     pthread_mutex_destroy(&guard->lock);
 }
 
-/* In a time that does not tell how much of it is right. */
+/* Takes as long for a wrong text as for one that is partly right. */
 static bool is_text(const char *text, struct rn_slice given)
 {
     size_t len = strlen(text);
@@ -34,7 +34,7 @@ static bool is_text(const char *text, struct rn_slice given)
     return differ == 0;
 }
 
-/* Compares all of them, wherever the right one stands. */
+/* Compares all tokens, so that the time does not depend on which one is right. */
 static struct rn_token_shown find_text(struct rn_token_guard *guard, struct rn_slice given)
 {
     struct rn_token_shown found = {0};
@@ -87,8 +87,8 @@ const char *rn_token_scope_name(enum rn_token_scope scope)
     return names[scope];
 }
 
-/* The address's place, or the one that is clear first: a full set forgets, and so memory is
- * bounded; nobody answers for another's guesses. */
+/* The entry of the address, or the one of its set that is forgotten first: memory is bounded, and
+ * no address pays for the guesses of another. */
 static struct rn_token_suspect *find(struct rn_token_guard *guard, const struct rn_ip *ip)
 {
     uint64_t hash = rn_siphash(&guard->key, ip->bytes, sizeof ip->bytes);
@@ -104,8 +104,8 @@ static struct rn_token_suspect *find(struct rn_token_guard *guard, const struct 
     return found;
 }
 
-/* Counts one wrong one, before it is known to be that: guesses on many connections at once do
- * not get by. False: there were too many. */
+/* Counts a token as wrong before it is compared, so that guesses on many connections at once
+ * count. False: there were too many. */
 static bool count_wrong(struct rn_token_guard *guard, const struct rn_ip *ip, int64_t now_ns)
 {
     pthread_mutex_lock(&guard->lock);
@@ -130,7 +130,7 @@ enum rn_token_answer rn_token_try(struct rn_token_guard *guard, const struct rn_
                                   struct rn_token_shown *shown, struct rn_slice name,
                                   struct rn_slice given, int64_t now_ns)
 {
-    /* Who has an IPv6 address has a whole /64; all of a unix socket's peers are one. */
+    /* A host with IPv6 has a whole /64; all peers on unix sockets count as one. */
     struct rn_ip ip = peer->ip.bits == 128 ? rn_ip_mask(peer->ip, 64) : peer->ip;
     struct rn_token_shown found = find_text(guard, given);
     bool known = rn_token_of(shown) != NULL;

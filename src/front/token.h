@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tokens of the admin port and of changes over RESP: what they let their bearers do, and
- * comparing them, so that guessing is slow: from one address ten wrong ones in a row, then one
- * a second. What is more is refused, right or wrong; so callers that have shown
- * a token on their connection are exempt from that. Any thread.
+ * The tokens of the admin port and of changes over RESP: their scopes, and comparing them.
+ * Guessing is slow: an address may try ten wrong tokens in a row, then one a second. Further
+ * ones are refused, right or wrong, except on connections that have shown a right one before.
+ * Any thread.
  */
 #ifndef RN_FRONT_TOKEN_H
 #define RN_FRONT_TOKEN_H
@@ -16,8 +16,8 @@
 #include "net/conn.h"
 #include "rules/ruleset.h"
 
-#define RN_TOKEN_SETS 128 /* of addresses that gave wrong ones lately, */
-#define RN_TOKEN_WAYS 8   /* and how many are known of each */
+#define RN_TOKEN_SETS 128 /* of addresses with wrong tokens lately, */
+#define RN_TOKEN_WAYS 8   /* and addresses in each */
 
 struct rn_token {
     const char *name;
@@ -34,29 +34,29 @@ struct rn_token_shown {
 };
 
 struct rn_token_guard {
-    struct rn_token *tokens; /* the daemon's: set before anybody asks */
+    struct rn_token *tokens; /* the daemon's: set before the server starts */
     size_t token_count;
     pthread_mutex_t lock;
     struct rn_hash_key key;
     struct rn_token_suspect {
         struct rn_ip ip;
-        int64_t clear_ns; /* when all of its wrong ones are forgotten */
+        int64_t clear_ns; /* when its wrong tokens are forgotten */
     } suspects[RN_TOKEN_SETS][RN_TOKEN_WAYS];
 };
 
 enum rn_token_answer { RN_TOKEN_RIGHT, RN_TOKEN_WRONG, RN_TOKEN_LATER };
 
-/* False: there is no randomness. */
+/* False: the system gives no random bytes. */
 bool rn_token_guard_init(struct rn_token_guard *guard);
 void rn_token_guard_done(struct rn_token_guard *guard);
 
-/* The token with this text; NULL: there is none. For callers that need none: wrong ones are not
- * counted. */
+/* The token with this text; NULL: there is none. Wrong ones are not counted: for callers that
+ * need no token. */
 const struct rn_token *rn_token_find(struct rn_token_guard *guard, struct rn_slice given);
 
-/* Compares what a peer gives, and remembers in `shown`, its connection's, whether that is right.
- * `name` is its name; data NULL or "default": whichever it is. LATER: too many were wrong; this one
- * is not judged. */
+/* Compares the token of a peer, and keeps a right one in `shown`, of its connection. The name of
+ * the token must be `name`, unless that is "default" or its data NULL. LATER: too many were wrong;
+ * this one was not compared. */
 enum rn_token_answer rn_token_try(struct rn_token_guard *guard, const struct rn_peer *peer,
                                   struct rn_token_shown *shown, struct rn_slice name,
                                   struct rn_slice given, int64_t now_ns);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What clients of Redis say before they query anything, and expect to be answered.
+ * Commands that clients of Redis send before any others, and expect to be answered.
  */
 #include "base/clock.h"
 #include "front/resp/resp_internal.h"
 #include "net/log.h"
 #include "rules/report/report.h"
 
-/* What we speak, for clients that decide by version what they may send. */
+/* For clients that decide by version which commands to send. */
 #define REDIS_VERSION "7.0.0"
 
 void rn_front_resp_ping(struct rn_resp_context *c)
@@ -23,9 +23,9 @@ void rn_front_resp_echo(struct rn_resp_context *c)
     rn_resp_put_bulk(c->out, c->argv[1]);
 }
 
-/* --- who is there ---------------------------------------------------------------------------- */
+/* --- tokens ---------------------------------------------------------------------------- */
 
-/* Anybody may go on without a token; only a wrong one is an error. */
+/* A client may go on without a token; only a wrong one is an error. */
 static bool authenticate(struct rn_resp_context *c, struct rn_slice name, struct rn_slice token)
 {
     if (c->front->guard.token_count == 0) {
@@ -63,23 +63,6 @@ static void put_pair(struct rn_buf *out, const char *name, const char *value)
     rn_resp_put_bulk(out, rn_slice_of(value));
 }
 
-static void put_hello(struct rn_resp_context *c)
-{
-    struct rn_buf *out = c->out;
-
-    rn_resp_put_map(out, c->state->version, 7);
-    put_pair(out, "server", "ration");
-    put_pair(out, "version", ration_version());
-    rn_resp_put_bulk(out, RN_SLICE("proto"));
-    rn_resp_put_integer(out, c->state->version);
-    rn_resp_put_bulk(out, RN_SLICE("id"));
-    rn_resp_put_integer(out, rn_conn_peer(c->conn)->port);
-    put_pair(out, "mode", "standalone");
-    put_pair(out, "role", "master");
-    rn_resp_put_bulk(out, RN_SLICE("modules"));
-    rn_resp_put_array(out, 0);
-}
-
 /* The options of HELLO, from argv[2] on. False after answering. */
 static bool read_hello(struct rn_resp_context *c)
 {
@@ -100,6 +83,8 @@ static bool read_hello(struct rn_resp_context *c)
 
 void rn_front_resp_hello(struct rn_resp_context *c)
 {
+    struct rn_buf *out = c->out;
+
     if (c->argc > 1) {
         if (!rn_slice_is(c->argv[1], "2") && !rn_slice_is(c->argv[1], "3")) {
             rn_resp_put_error(c->out, "NOPROTO", RN_SLICE("unsupported protocol version"));
@@ -109,7 +94,17 @@ void rn_front_resp_hello(struct rn_resp_context *c)
             return;
         c->state->version = (uint8_t)(c->argv[1].data[0] - '0');
     }
-    put_hello(c);
+    rn_resp_put_map(out, c->state->version, 7);
+    put_pair(out, "server", "ration");
+    put_pair(out, "version", ration_version());
+    rn_resp_put_bulk(out, RN_SLICE("proto"));
+    rn_resp_put_integer(out, c->state->version);
+    rn_resp_put_bulk(out, RN_SLICE("id"));
+    rn_resp_put_integer(out, rn_conn_peer(c->conn)->port);
+    put_pair(out, "mode", "standalone");
+    put_pair(out, "role", "master");
+    rn_resp_put_bulk(out, RN_SLICE("modules"));
+    rn_resp_put_array(out, 0);
 }
 
 void rn_front_resp_select(struct rn_resp_context *c)
@@ -159,8 +154,7 @@ void rn_front_resp_client(struct rn_resp_context *c)
             rn_excerpt(what).text);
 }
 
-/* --- the server --------------------------------------------------------------------------------
- */
+/* --- the server ----------------------------------------------------------------------------- */
 
 void rn_front_resp_info(struct rn_resp_context *c)
 {
@@ -211,7 +205,7 @@ static void put_docs(struct rn_resp_context *c, const struct rn_resp_entry *e)
     put_pair(c->out, "group", "generic");
 }
 
-/* COMMAND INFO and DOCS: of the named ones, or of all. */
+/* COMMAND INFO and DOCS: for the named commands, or for all. */
 static void put_named(struct rn_resp_context *c, bool docs)
 {
     const struct rn_resp_entry *e;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A reply is held from when it was decided, not from when the round of its loop began: that may
- * be a while ago, and here it is. */
+/* The delay of a reply begins at the decision, not when the round of the loop began, which may be
+ * a while ago, and is here. */
 #include "unit/net/echo.h"
 
 #include "base/clock.h"
@@ -8,41 +8,42 @@
 #include "front/front.h"
 
 #define ROUND_NS (200 * MS) /* before the decision */
-#define HOLD_NS (150 * MS)  /* after it */
+#define DELAY_NS (150 * MS) /* after it */
 
-struct speaker {
-    struct rn_delayed_reply *held;
+struct delayer {
+    struct rn_delayed_reply *delayed;
     int64_t due_ns;
 };
 
-static void tell(struct rn_delayed_reply *held)
+static void write_reply(struct rn_delayed_reply *delayed)
 {
-    const struct speaker *speaker = rn_conn_state(held->conn);
-    bool early = rn_clock_read_ns(CLOCK_MONOTONIC) < speaker->due_ns;
+    const struct delayer *delayer = rn_conn_state(delayed->conn);
+    bool early = rn_clock_read_ns(CLOCK_MONOTONIC) < delayer->due_ns;
 
-    rn_buf_put_slice(rn_conn_out(held->conn), early ? RN_SLICE("early\n") : RN_SLICE("later\n"));
+    rn_buf_put_slice(rn_conn_out(delayed->conn), early ? RN_SLICE("early\n") : RN_SLICE("later\n"));
 }
 
 static size_t received(struct rn_conn *conn, char *data, size_t len)
 {
-    static const struct rn_decision decided;
-    static const struct rn_decision_format telling;
-    struct speaker *speaker = rn_conn_state(conn);
+    static const struct rn_decision decision;
+    static const struct rn_decision_format format;
+    struct delayer *delayer = rn_conn_state(conn);
 
     (void)data;
     usleep(ROUND_NS / 1000);
-    speaker->due_ns = rn_clock_read_ns(CLOCK_MONOTONIC) + HOLD_NS;
-    assert_true(rn_delayed_reply_start(&speaker->held, conn, &decided, HOLD_NS, &telling, tell));
+    delayer->due_ns = rn_clock_read_ns(CLOCK_MONOTONIC) + DELAY_NS;
+    assert_true(
+        rn_delayed_reply_start(&delayer->delayed, conn, &decision, DELAY_NS, &format, write_reply));
     return len;
 }
 
-static void start_speakers(struct running *r, struct rn_front *front)
+static void start_delayers(struct running *r, struct rn_front *front)
 {
     struct ration_error error = {0};
 
     prepare_server(r, (struct rn_server_options){.workers = 1});
-    r->protocol = (struct rn_protocol){.name = "speaker",
-                                       .state_bytes = sizeof(struct speaker),
+    r->protocol = (struct rn_protocol){.name = "delayer",
+                                       .state_bytes = sizeof(struct delayer),
                                        .message_max = 4096,
                                        .received = received};
     assert_int_equal(rn_server_listen(r->server, "tcp", "127.0.0.1:0", RN_ON_WORKERS, &r->protocol,
@@ -51,13 +52,13 @@ static void start_speakers(struct running *r, struct rn_front *front)
     start_server(r);
 }
 
-static void a_reply_never_leaves_early_however_long_the_round_was(void **state)
+static void a_reply_never_leaves_early_after_a_long_round(void **state)
 {
     struct rn_front front = {0};
     struct running r;
 
     (void)state;
-    start_speakers(&r, &front);
+    start_delayers(&r, &front);
     int fd = dial(&r, "tcp");
     say(fd, "?");
     expect(fd, "later\n");
@@ -68,7 +69,7 @@ static void a_reply_never_leaves_early_however_long_the_round_was(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_reply_never_leaves_early_however_long_the_round_was),
+        cmocka_unit_test(a_reply_never_leaves_early_after_a_long_round),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -68,12 +68,12 @@ static void ten_wrong_ones_then_one_a_second(void **state)
     assert_int_equal(try("192.0.2.1", "wrong", now_ns), RN_TOKEN_WRONG);
     assert_int_equal(try("192.0.2.1", "wrong", now_ns), RN_TOKEN_LATER);
     now_ns += RN_SECOND_NS;
-    for (int i = 0; i < 100; i++) /* a right one costs nothing */
+    for (int i = 0; i < 100; i++) /* a right one does not count */
         assert_int_equal(try("192.0.2.1", "open-sesame", now_ns), RN_TOKEN_RIGHT);
     assert_int_equal(try("192.0.2.1", "wrong", now_ns), RN_TOKEN_WRONG);
 }
 
-static void nobody_answers_for_the_guesses_of_others(void **state)
+static void no_address_pays_for_the_guesses_of_another(void **state)
 {
     struct rn_peer known = peer_at("192.0.2.1");
     struct rn_token_shown shown = {.token = &tokens[0]};
@@ -155,7 +155,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(ten_wrong_ones_then_one_a_second, begin, end),
-        cmocka_unit_test_setup_teardown(nobody_answers_for_the_guesses_of_others, begin, end),
+        cmocka_unit_test_setup_teardown(no_address_pays_for_the_guesses_of_another, begin, end),
         cmocka_unit_test_setup_teardown(a_network_of_ipv6_is_one_address, begin, end),
         cmocka_unit_test_setup_teardown(a_name_must_be_that_of_the_token, begin, end),
         cmocka_unit_test_setup_teardown(a_token_that_was_replaced_must_be_shown_again, begin, end),

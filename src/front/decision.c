@@ -213,13 +213,14 @@ static int check_verb(const struct rn_params *params, enum rn_verb verb, struct 
 int rn_decision_make(struct ration *r, const struct rn_params *params, enum rn_verb verb,
                      struct rn_decision *d, struct ration_error *error)
 {
-    int code;
+    int code = 0;
 
     d->at_ns = ration_now(r);
     d->lease_ticket[0] = d->charge_ticket[0] = d->queue_ticket[0] = '\0';
     d->by_limit = params->by_limit;
     error->text[0] = '\0';
-    code = check_verb(params, verb, error);
+    if (verb != RN_CHECK || params->credit || params->drain)
+        code = check_verb(params, verb, error);
     if (code != 0)
         return code;
     code = params->by_limit ? decide_by_limit(r, params, verb, d, error)

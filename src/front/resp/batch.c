@@ -30,24 +30,16 @@ static inline char *write_seconds(char *to, bool any, int64_t ns)
                : RN_FORMAT_LITERAL(to, ":-1\r\n");
 }
 
-/* A constant `cell` makes two functions of this, as it is inlined. */
-static inline void put_bucket(struct rn_buf *out, const struct ration_verdict *v, bool cell)
+/* What both begin with: a bit, the limit, what remains. NULL: out of memory. */
+static inline char *begin_reply(struct rn_buf *out, bool bit, const struct ration_verdict *v)
 {
     char *to = rn_buf_reserve(out, 6 * RN_RESP_FORMAT_MAX);
-    bool retries = v->retry_after_ns != RATION_NEVER && !(cell && v->allowed);
 
     if (!to)
-        return;
-    to = v->allowed != cell ? RN_FORMAT_LITERAL(to, "*5\r\n:1\r\n")
-                            : RN_FORMAT_LITERAL(to, "*5\r\n:0\r\n");
+        return NULL;
+    to = bit ? RN_FORMAT_LITERAL(to, "*5\r\n:1\r\n") : RN_FORMAT_LITERAL(to, "*5\r\n:0\r\n");
     to = rn_resp_format_head(to, ':', clamp(v->limit));
-    to = rn_resp_format_head(to, ':', clamp(v->remaining));
-    if (!cell)
-        to = write_seconds(to, true, v->reset_after_ns);
-    to = write_seconds(to, retries, v->retry_after_ns);
-    if (cell)
-        to = write_seconds(to, true, v->reset_after_ns);
-    rn_format_done(out, to);
+    return rn_resp_format_head(to, ':', clamp(v->remaining));
 }
 
 /* A limit that cannot be used is the caller's mistake; all else is the store's failure. */
@@ -67,7 +59,10 @@ static RN_ASIDE void put_failure(struct rn_resp_context *c, const struct ration_
 static void put_reply(struct rn_resp_context *c, const struct ration_charge *charge,
                       enum shape shape)
 {
+    const struct ration_verdict *v = &charge->verdict;
+    bool never = v->retry_after_ns == RATION_NEVER;
     struct rn_decision *d = &c->ws->decision;
+    char *to;
 
     if (rn_unlikely(charge->error != 0)) {
         put_failure(c, charge);
@@ -75,10 +70,16 @@ static void put_reply(struct rn_resp_context *c, const struct ration_charge *cha
     }
     switch (shape) {
     case SHAPE_CELL:
-        put_bucket(c->out, &charge->verdict, true);
+        if (!(to = begin_reply(c->out, !v->allowed, v)))
+            return;
+        to = write_seconds(to, !v->allowed && !never, v->retry_after_ns);
+        rn_format_done(c->out, write_seconds(to, true, v->reset_after_ns));
         break;
     case SHAPE_CRAB:
-        put_bucket(c->out, &charge->verdict, false);
+        if (!(to = begin_reply(c->out, v->allowed, v)))
+            return;
+        to = write_seconds(to, true, v->reset_after_ns);
+        rn_format_done(c->out, write_seconds(to, !never, v->retry_after_ns));
         break;
     case SHAPE_OURS:
         rn_decision_from_charge(&d->outcome, charge, charge->ad_hoc);

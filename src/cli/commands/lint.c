@@ -14,27 +14,6 @@ static const char *plural(uint32_t count)
     return count == 1 ? "" : "s";
 }
 
-static void put_summary(const struct rn_output *out, const struct rn_offline *s)
-{
-    uint32_t errors = s->report.count[RN_ERROR], warnings = s->report.count[RN_WARNING];
-
-    if (errors != 0) {
-        rn_output_put(out, RN_BAD, "%" PRIu32 " error%s", errors, plural(errors));
-        if (warnings != 0)
-            rn_output_put(out, RN_PLAIN, ", %" PRIu32 " warning%s", warnings, plural(warnings));
-        rn_output_put(out, RN_PLAIN, "\n");
-        return;
-    }
-    rn_output_put(out, warnings == 0 ? RN_GOOD : RN_ODD, "ok");
-    rn_output_put(out, RN_PLAIN, ": %" PRIu32 " rule%s, %" PRIu32 " limit%s, ",
-                  s->ruleset->rule_count, plural(s->ruleset->rule_count), s->ruleset->limit_count,
-                  plural(s->ruleset->limit_count));
-    if (warnings == 0)
-        rn_output_put(out, RN_PLAIN, "no warnings\n");
-    else
-        rn_output_put(out, RN_PLAIN, "%" PRIu32 " warning%s\n", warnings, plural(warnings));
-}
-
 static void put_json(const struct rn_offline *s)
 {
     const struct rn_report *report = &s->report;
@@ -73,20 +52,34 @@ int rn_command_lint(const struct rn_options *options)
 {
     struct rn_output out = rn_output_to(stdout, options);
     struct rn_offline offline;
+    uint32_t errors, warnings;
     int status = RN_EXIT_ERROR;
 
     if (rn_offline_load(&offline, options))
         rn_lint_ruleset(offline.ruleset, &offline.report);
-    if (offline.ruleset != NULL || offline.report.count[RN_ERROR] != 0) {
-        if (options->json) {
-            put_json(&offline);
-        } else {
-            rn_output_report(&out, &offline.report);
-            put_summary(&out, &offline);
-        }
-        if (offline.report.count[RN_ERROR] == 0)
-            status = options->strict && offline.report.count[RN_WARNING] != 0 ? RN_EXIT_REFUSED
-                                                                              : RN_EXIT_OK;
+    errors = offline.report.count[RN_ERROR];
+    warnings = offline.report.count[RN_WARNING];
+    if (errors == 0 && offline.ruleset != NULL)
+        status = options->strict && warnings != 0 ? RN_EXIT_REFUSED : RN_EXIT_OK;
+    if (options->json && (errors != 0 || offline.ruleset != NULL))
+        put_json(&offline);
+    if (!options->json)
+        rn_output_report(&out, &offline.report);
+    if (!options->json && errors != 0) {
+        rn_output_put(&out, RN_BAD, "%" PRIu32 " error%s", errors, plural(errors));
+        if (warnings != 0)
+            rn_output_put(&out, RN_PLAIN, ", %" PRIu32 " warning%s", warnings, plural(warnings));
+        rn_output_put(&out, RN_PLAIN, "\n");
+    } else if (!options->json && offline.ruleset != NULL) {
+        uint32_t rules = offline.ruleset->rule_count, limits = offline.ruleset->limit_count;
+
+        rn_output_put(&out, warnings == 0 ? RN_GOOD : RN_ODD, "ok");
+        rn_output_put(&out, RN_PLAIN, ": %" PRIu32 " rule%s, %" PRIu32 " limit%s, ", rules,
+                      plural(rules), limits, plural(limits));
+        if (warnings == 0)
+            rn_output_put(&out, RN_PLAIN, "no warnings\n");
+        else
+            rn_output_put(&out, RN_PLAIN, "%" PRIu32 " warning%s\n", warnings, plural(warnings));
     }
     rn_offline_done(&offline);
     return status;

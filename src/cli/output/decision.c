@@ -55,19 +55,6 @@ const char *rn_cli_decision_limit(const struct rn_rule_limit *limit, char text[R
     return text;
 }
 
-/* The limit of entry `i` of the outcome's list; NULL if it is another one: the last entry may be a
- * later limit, or an override may replace the rule's limit. */
-static const struct rn_rule_limit *limit_of(const struct ration_outcome *outcome,
-                                            const struct rn_matched_limits *matched, uint32_t i)
-{
-    if (i >= matched->count || matched->count != outcome->limit_count ||
-        (outcome->limit_count > outcome->listed && i == outcome->listed - 1))
-        return NULL;
-    const struct rn_rule_limit *limit = matched->limits[i];
-
-    return limit->limit.cap - limit->soft_units == outcome->limits[i].verdict.limit ? limit : NULL;
-}
-
 /* --- for people -------------------------------------------------------------------- */
 
 static void put_allowed(const struct rn_output *out, const struct ration_outcome *o, bool several)
@@ -139,6 +126,7 @@ void rn_cli_decision_table(const struct rn_output *out, const struct ration_outc
                            const struct rn_matched_limits *matched)
 {
     static const char *const titles[] = {"  rule", "limit", "left", "resets in", "retry in"};
+    bool all = o->limit_count == o->listed, known = matched->count == o->limit_count;
     struct rn_columns columns;
     char text[RN_LIMIT_TEXT];
 
@@ -148,8 +136,12 @@ void rn_cli_decision_table(const struct rn_output *out, const struct ration_outc
     for (uint32_t i = 0; i < o->listed; i++) {
         const struct ration_outcome_limit *l = &o->limits[i];
         const struct ration_verdict *v = &l->verdict;
-        const struct rn_rule_limit *limit = limit_of(o, matched, i);
+        /* The last entry of a long list may be a later limit. */
+        const struct rn_rule_limit *limit =
+            known && (all || i + 1 < o->listed) ? matched->limits[i] : NULL;
 
+        if (limit != NULL && limit->limit.cap - limit->soft_units != v->limit)
+            limit = NULL; /* an override replaces the rule's limit */
         if (!v->allowed)
             rn_columns_mark_bad(&columns);
         rn_columns_put(&columns, "%s %s%s", (int)i == o->decision.decided_by ? ">" : " ", l->rule,

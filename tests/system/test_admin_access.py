@@ -14,7 +14,7 @@ import sys
 import pytest
 
 from admin_port import RULES, daemon, log_line, refused  # noqa: F401 (fixtures)
-from daemon import PATIENCE, Daemon, RespError, wait_for
+from daemon import PATIENCE, Daemon, RespError, connect, wait_for
 
 @pytest.mark.parametrize("headers", [
     {"X-Forwarded-For": "192.0.2.7"}, {"Forwarded": "for=192.0.2.7"},
@@ -38,6 +38,18 @@ def test_a_local_caller_needs_no_token(daemon, host):
     assert daemon.admin("GET", "/v1/rules", headers={"Host": host}).status == 200
     origin = {"Host": host, "Origin": "http://" + host, "Sec-Fetch-Site": "same-origin"}
     assert daemon.admin("GET", "/v1/rules", headers=origin).status == 200
+
+
+def test_a_token_counts_for_its_own_request_only(tmp_path):
+    rules = RULES + "\nserver: {tokens: {grafana: {token: l00k, scope: read}}}\n"
+    with Daemon(tmp_path, rules) as d, connect(d.addresses["admin"]) as c:
+        c.sendall(b"GET /v1/shadow HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer l00k\r\n\r\n"
+                  b"PUT /v1/shadow HTTP/1.1\r\nHost: localhost\r\nContent-Length: 16\r\n"
+                  b"Connection: close\r\n\r\n{\"shadow\": true}")
+        answers = b""
+        while more := c.recv(4096):
+            answers += more
+        assert answers.count(b"HTTP/1.1 200 ") == 2, answers
 
 
 PAGES = [

@@ -249,6 +249,7 @@ static size_t answer_next(struct rn_http_context *c, char *data, size_t len)
     c->keep_alive = request->keep_alive;
     if (rn_conn_draining(c->conn) && request->bytes == len && !rn_conn_has_input(c->conn))
         c->keep_alive = RN_HTTP_CLOSE;
+    c->token = NULL;
     c->head = rn_slice_is(request->method, "HEAD");
     rn_front_set_deadline(c->front, c->conn);
     if (c->port->admit(c))

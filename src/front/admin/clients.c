@@ -208,7 +208,7 @@ static void delete_by_id(struct rn_http_context *c, bool ban)
                                    .text = {c->rest.data + 1, c->rest.len - 1}};
 
     if (!rn_json_u64(&number, &removal.id)) {
-        rn_front_http_error(c, 400, "bad_request", "an id is a number, as the list tells it");
+        rn_front_http_error(c, 400, "bad_request", "an id is a number, as in the list");
         return;
     }
     /* The first one with this id or a larger one. */

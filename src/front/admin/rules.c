@@ -11,7 +11,7 @@
 
 #define YAML "application/yaml"
 /* In messages about rules that came with a request. */
-#define NAME "rules"  /* of a text that has none of its own */
+#define NAME "rules"  /* of a text without a name */
 #define NAME_SIZE 256 /* longer ones are cut */
 
 /* --- versions ------------------------------------------------------------------------------ */

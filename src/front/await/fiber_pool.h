@@ -15,8 +15,8 @@
 
 #define RN_FIBERS_OF_WORKER 256
 /* A few more than fill a call to the store (redis/strict/batch_queue.h). A conversation takes
- * several fibers at a time only while all that do so have no more than this in sum. With more,
- * each uses memory of its own and is answered by itself, and nothing is gained. */
+ * several fibers at a time only while all that do so have no more than this in sum. More
+ * would use more memory, and gain nothing. */
 #define RN_FIBERS_SHARED 80
 
 struct rn_front;

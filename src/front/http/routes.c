@@ -239,7 +239,7 @@ static const struct rn_route routes[] = {
 };
 
 /* Browsers send Origin with the POST of a page; other clients do not. Without this check, any web
- * page could spend the limits of others through the browser of a reader who can reach this port.
+ * page could spend the limits of others through a browser that can reach this port.
  * Forward-auth is different: its headers are those of the request to decide. */
 static bool admit(struct rn_http_context *c)
 {

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A compiled ruleset: what a set of rules files says, checked, immutable, in
- * one arena. Everything here is read-only once rn_ruleset_load has returned
- * and may be read by any number of threads.
+ * A compiled ruleset: the content of a set of rules files, checked, immutable, in one arena. Any
+ * number of threads may read it once rn_ruleset_load has returned.
  *
- * Native rules and Envoy's descriptor trees end up in the same thing: rules,
- * each with limits. How a request finds its rules is match/match.h (attributes) and
- * envoy/envoy.h (descriptors).
+ * Native rules and Envoy's descriptor trees both become rules with limits. match/match.h finds the
+ * rules of a request by attributes, envoy/envoy.h by descriptors.
  */
 #ifndef RN_RULES_RULESET_H
 #define RN_RULES_RULESET_H
@@ -29,10 +27,10 @@
 /* --- attributes -------------------------------------------------------------- */
 
 enum rn_source {
-    RN_SOURCE_REQUEST,   /* given under its own name */
+    RN_SOURCE_REQUEST,   /* the request has it under its name */
     RN_SOURCE_HEADER,    /* the value of header.NAME */
     RN_SOURCE_PATH,      /* a {parameter} of a path pattern */
-    RN_SOURCE_FORWARDED, /* ip: walked from the right through trusted proxies */
+    RN_SOURCE_FORWARDED, /* ip: the client in a forwarding header of trusted proxies */
 };
 
 /* A name that rules refer to; its number is its index in ruleset->attributes. */
@@ -44,7 +42,7 @@ struct rn_attribute {
     struct rn_slice header;  /* HEADER, FORWARDED: lower-case name without "header." */
     bool forwarded_rfc7239;  /* FORWARDED: the header is "forwarded", not a plain list */
     struct rn_slice pattern; /* PATH: like /users/{user}/posts/{post} */
-    uint16_t segment;        /* PATH: which segment of the path it is, from 0 */
+    uint16_t segment;        /* PATH: the number of the segment, from 0 */
 };
 
 /* --- conditions -------------------------------------------------------------- */
@@ -63,18 +61,18 @@ struct rn_condition {
     uint16_t attribute;
     enum rn_test test;
     bool negated; /* absent attributes satisfy a negated test */
-    bool is_path; /* PATTERN: `*` stops at slashes; PREFIX: one at the end does not count */
+    bool is_path; /* PATTERN: `*` stops at slashes; PREFIX: a slash at its end is optional */
     const struct rn_slice *values;
     uint32_t value_count;
     const struct rn_cidr_set *networks;
-    uint32_t line, column; /* where it stands */
+    uint32_t line, column; /* its place in the file */
 };
 
 /* Conditions that must all hold. */
 struct rn_alternative {
     const struct rn_condition *conditions;
     uint32_t condition_count;
-    uint32_t line, column; /* where they stand */
+    uint32_t line, column; /* its place in the file */
 };
 
 /* --- keys, costs, priorities --------------------------------------------------- */
@@ -83,13 +81,13 @@ struct rn_alternative {
 struct rn_key_part {
     uint16_t attributes[RN_KEY_PARTS_MAX];
     uint8_t count;
-    uint8_t ipv4_prefix, ipv6_prefix; /* for addresses: 32 and 64 unless said otherwise */
+    uint8_t ipv4_prefix, ipv6_prefix; /* for addresses; by default 32 and 64 */
 };
 
 struct rn_cost {
-    uint64_t fixed;     /* if attribute is RN_NO_ATTRIBUTE, or it is absent or no number */
-    uint16_t attribute; /* where to read it */
-    uint64_t max;       /* larger ones count as this; 0: no maximum */
+    uint64_t fixed;     /* if there is no attribute, or it is absent or no number */
+    uint16_t attribute; /* that has the cost; RN_NO_ATTRIBUTE: none */
+    uint64_t max;       /* larger costs count as this; 0: no maximum */
 };
 
 /* `keep_percent` of the limit must be left after a request of this level. */
@@ -105,15 +103,15 @@ struct rn_priority {
     uint32_t default_level;
 };
 
-/* Requests wait, ever longer, once `from` is spent of the limit as written. */
+/* Once `from` of the limit as written is spent, requests wait, longer and longer. */
 struct rn_throttle {
     bool on;
     uint8_t from_percent;
-    uint64_t from_units; /* 0: from_percent tells */
-    int64_t max_ns; /* where the limit is reached; 0: until what lies above `from` is refilled */
+    uint64_t from_units; /* 0: from_percent counts */
+    int64_t max_ns;      /* the wait at the limit; 0: until the part above `from` is refilled */
 };
 
-/* Whether the limit refills evenly, so that it tells how long a request must wait. */
+/* Whether the limit refills evenly, so that the wait can be computed from it. */
 static inline bool rn_throttle_can_pace(const struct rn_limit *limit)
 {
     return limit->algorithm == RATION_TOKEN_BUCKET && limit->form != RN_FORM_STEP;
@@ -124,14 +122,14 @@ static inline bool rn_throttle_can_pace(const struct rn_limit *limit)
 struct rn_rule_limit {
     struct ration_limit spec; /* as written */
     struct rn_limit limit;    /* compiled; capacity includes the soft part */
-    uint64_t soft_units;      /* how much of cap lies above the limit as written */
+    uint64_t soft_units;      /* the part of cap above the limit as written */
     uint32_t id;              /* index into ruleset->limits */
     const struct rn_rule *rule;
 };
 
 /* The limits of one tier, all of which apply. */
 struct rn_tier {
-    struct rn_slice value; /* of the tier attribute; empty for a rule without tiers */
+    struct rn_slice value; /* the value of the tier attribute; empty: a rule without tiers */
     struct rn_rule_limit *const *limits;
     uint32_t limit_count;
 };
@@ -148,12 +146,12 @@ struct rn_response {
     struct rn_slice message; /* empty: the default text */
 };
 
-/* How metrics tell the requests of an Envoy rule apart (detailed_metric, value_to_metric). */
+/* How metrics distinguish the requests of an Envoy rule (detailed_metric, value_to_metric). */
 struct rn_rule_values {
-    const struct rn_slice *names; /* the domain, then a level each: "key_value", or "key_" in front
-                                     of the request's value */
-    uint32_t count;               /* of levels */
-    uint32_t from_request;        /* bit i: the value of level i is the request's */
+    const struct rn_slice *names; /* the domain, then for each level "key_value", or "key_" if the
+                                     request's value follows */
+    uint32_t count;               /* number of levels */
+    uint32_t from_request;        /* bit i: the value of level i comes from the request */
 };
 
 struct rn_rule {
@@ -163,12 +161,12 @@ struct rn_rule {
     uint32_t line, column;
     uint32_t index; /* in ruleset->rules: the order of the files */
     bool envoy;     /* found by descriptors (envoy/envoy.h), never by attributes */
-    bool for_envoy; /* applies to requests of Envoy's protocol: an Envoy rule, or a native one
-                       that needs not know when and how a request ends, under apply_to_envoy */
+    bool for_envoy; /* applies to requests of Envoy's protocol: an Envoy rule, or under
+                       apply_to_envoy a native one that does not depend on a request's end */
 
-    const struct rn_rule_values *values; /* NULL: metrics tell no values apart */
+    const struct rn_rule_values *values; /* NULL: metrics do not distinguish values */
 
-    const struct rn_alternative *alternatives; /* one of them must hold; at least one */
+    const struct rn_alternative *alternatives; /* one must hold; there is at least one */
     uint32_t alternative_count;
     const struct rn_key_part *key; /* none: one counter for all */
     uint32_t key_count;
@@ -179,13 +177,13 @@ struct rn_rule {
     uint32_t default_tier; /* for an absent or unknown value; UINT32_MAX: the rule does not apply */
 
     struct rn_cost cost;
-    bool by_outcome;              /* charge_on: only looked at on arrival, and */
-    struct rn_statuses charge_on; /* charged when the answer has one of these */
+    bool by_outcome;              /* charge_on: peek on arrival, and */
+    struct rn_statuses charge_on; /* charge if the response has one of these statuses */
     struct rn_priority priority;
     bool shadow;
     uint8_t soft_percent;
     struct rn_throttle throttle;
-    int64_t spread_ns; /* calendar windows end up to this much later, by key */
+    int64_t spread_ns; /* calendar windows end up to this much later, depending on the key */
     bool hold;         /* wait: hold */
     int64_t max_wait_ns;
     enum rn_on_full on_full;
@@ -209,7 +207,7 @@ struct rn_list_entry {
     uint32_t line, column;
 };
 
-/* server: settings, in file order, for rationd to interpret. */
+/* server: settings, in file order; rationd parses them. */
 struct rn_setting {
     struct rn_slice name, value;
     struct rn_slice file;
@@ -220,7 +218,7 @@ struct rn_setting {
 enum rn_token_scope {
     RN_SCOPE_NONE,
     RN_SCOPE_METRICS, /* /metrics */
-    RN_SCOPE_READ,    /* what changes nothing */
+    RN_SCOPE_READ,    /* requests that change nothing */
     RN_SCOPE_ADMIN,   /* everything */
 };
 
@@ -241,7 +239,7 @@ struct rn_ruleset {
     uint32_t attribute_count;
     const struct rn_cidr_set *trusted_proxies; /* NULL: none */
     struct rn_path_settings paths;
-    bool case_given; /* paths: says whether letter case counts */
+    bool case_given; /* the file has paths: {case: ...} */
     const struct rn_rule *rules;
     uint32_t rule_count;
     struct rn_rule_limit *const *limits; /* of all rules, by id */
@@ -253,37 +251,33 @@ struct rn_ruleset {
     const struct rn_token_setting *tokens;
     uint32_t token_count;
     bool shadow;         /* mode: shadow for the whole service */
-    bool apply_to_envoy; /* native rules, allow and deny hold for Envoy's requests, too */
+    bool apply_to_envoy; /* native rules, allow and deny also apply to Envoy's requests */
     const struct rn_match_index *index;
     const struct rn_envoy_domain *domains; /* NULL: no Envoy files */
     uint32_t domain_count;
     const struct rn_calendar *const *calendars; /* owned: the limits point to them */
     uint32_t calendar_count;
-    struct rn_teams
-        *teams; /* owned: what was read from files, without the root's; NULL: no files */
+    struct rn_teams *teams; /* owned: the files of teams; NULL: rules from memory */
 };
 
-/* NULL, or a constant text that says why a store cannot hold this limit, and what would
- * be right. */
+/* NULL, or a constant text: why a store cannot hold this limit, and what to write instead. */
 typedef const char *rn_limit_judge(const struct rn_limit *limit);
 
-/* Loads files and directories, as teams.h finds them. All faults of all files go
- * to the report. NULL if there is an error (warnings alone do not prevent
- * loading) or memory ran out. */
+/* Loads files and directories, as teams.h finds them. All errors and warnings of all files go to
+ * the report. NULL: there is an error, or memory ran out. */
 struct rn_ruleset *rn_ruleset_load(const char *const *paths, size_t count,
                                    struct rn_report *report);
-/* The same in the place of rules that were loaded before with the teams `last`
- * (NULL: there were none). A team whose files have errors keeps the rules it had
- * then, or has none if it is new; the report has its errors, although there is a
- * ruleset, and ruleset->teams says which. NULL also if what is kept has errors beside the new
- * root. A limit that `judge` (may be NULL) refuses is an error. */
+/* The same, to replace rules that were loaded with the teams `last` (NULL: none). A team whose
+ * files have errors keeps its former rules, or has none if it is new; the report has its errors,
+ * although a ruleset is returned, and ruleset->teams says which teams. Also NULL if the former
+ * rules have errors beside the new root. A limit that `judge` (may be NULL) refuses is an error. */
 struct rn_ruleset *rn_ruleset_reload(const char *const *paths, size_t count,
                                      const struct rn_teams *last, rn_limit_judge *judge,
                                      struct rn_report *report);
-/* Whether a store can hold all limits of the rules; those that it cannot are reported. */
+/* Whether a store can hold all limits of the rules; reports those that it cannot hold. */
 bool rn_ruleset_fits(const struct rn_ruleset *ruleset, rn_limit_judge *judge,
                      struct rn_report *report);
-/* The same from memory; `name` stands for the file in messages. */
+/* rn_ruleset_load from memory; messages use `name` for the file. */
 struct rn_ruleset *rn_ruleset_parse(struct rn_slice name, struct rn_slice text,
                                     struct rn_report *report);
 void rn_ruleset_free(struct rn_ruleset *ruleset);
@@ -291,10 +285,10 @@ void rn_ruleset_free(struct rn_ruleset *ruleset);
 /* The number of an attribute name, RN_NO_ATTRIBUTE if no rule refers to it. */
 uint16_t rn_ruleset_attribute(const struct rn_ruleset *ruleset, struct rn_slice name);
 
-/* Whether any rule or list reads an attribute that a request gives under this name. */
+/* Whether any rule or list uses an attribute that a request has under this name. */
 bool rn_ruleset_uses_attribute(const struct rn_ruleset *ruleset, struct rn_slice name);
-/* For a name that none of them reads: the name that was probably meant, or NULL. It lives
- * as long as the ruleset. */
+/* For a name that is not used: the name that was probably meant, or NULL. It lives as long as the
+ * ruleset. */
 const char *rn_ruleset_suggest_attribute(const struct rn_ruleset *ruleset, struct rn_slice name);
 
 /* Sets `limit`, a const struct rn_rule_limit *, to each limit of all tiers of a rule. */

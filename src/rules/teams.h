@@ -25,8 +25,8 @@ struct rn_team {
     struct rn_slice name; /* empty: the root */
     struct rn_team_file *files;
     uint32_t file_count;
-    bool kept;       /* these files are an earlier version: */
-    uint32_t errors; /* the present one has as many errors */
+    bool kept;       /* these files are an earlier version, */
+    uint32_t errors; /* since the current one has this many errors */
     struct rn_arena arena;
 };
 
@@ -35,10 +35,9 @@ struct rn_teams {
     uint32_t count;
 };
 
-/* Reads files and directories (of a directory: *.yaml, *.yml, *.json, sorted by
- * name, and those of its sub-directories; nothing that begins with a dot). What
- * cannot be read is a file's `problem`, or reported if there is no file. NULL:
- * out of memory. */
+/* Reads files and directories (*.yaml, *.yml and *.json in a directory, sorted by name, and in its
+ * sub-directories, but no names with a dot in front). If a file cannot be read, its `problem` says
+ * why; a directory without files is reported. NULL: out of memory. */
 struct rn_teams *rn_teams_read(const char *const *paths, size_t count, struct rn_report *report);
 /* One file at the root, from memory. NULL: out of memory. */
 struct rn_teams *rn_teams_of_text(struct rn_slice name, struct rn_slice text);

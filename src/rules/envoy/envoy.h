@@ -46,10 +46,9 @@ struct rn_envoy_limit {
 /* Whether a file is for this domain. */
 bool rn_envoy_has_domain(const struct rn_ruleset *ruleset, struct rn_slice domain);
 
-/* The limit of a descriptor (entries in order), or NULL: unknown domain, no
- * match, or a depth that is not exactly the path's. Match order per level: key
- * with this value, then wildcards in file order, then the bare key; a level
- * that is chosen is not left again. Allocates nothing; any thread.
+/* The limit of a descriptor (entries in order), or NULL: unknown domain, no match, or another depth
+ * than the path's. On each level, the key with this value comes first, then wildcards in file
+ * order, then the bare key; the search never goes back a level. Allocates nothing; any thread.
  *
  * `parts` receives *part_count parts of the counter's key: key and value of
  * each entry, the pattern in place of the value under share_threshold. They

@@ -45,24 +45,24 @@ enum {
     RN_LIMIT_UNLIMITED,
     RN_LIMIT_NAME,
     RN_LIMIT_REPLACES,
-    RN_LIMIT_TEXT, /* from here on ours */
+    RN_LIMIT_TEXT, /* from here on, keys that envoyproxy/ratelimit does not have */
     RN_LIMIT_ALGORITHM,
     RN_LIMIT_BURST,
     RN_LIMIT_SUB_WINDOWS,
 };
 #define RN_ENVOY_FIELDS_MAX 10
 
-/* Is it a list or a map? Says so if not, and what to write. */
+/* Whether the node is of that kind; if not, reports it with advice. */
 bool rn_envoy_expect(struct rn_envoy_reader *r, const struct rn_node *node, enum rn_node_kind kind,
                      const char *advice);
 
-/* Sorts the values of a map by key. NULL where there is none or nothing in it.
- * Says what is unknown, misplaced or spelled with capitals. */
+/* Puts the values of a map into `fields` by key; NULL: absent or empty. Reports keys that are
+ * unknown, misplaced or in capitals. */
 void rn_envoy_read_fields(struct rn_envoy_reader *r, const struct rn_node *map,
                           enum rn_envoy_map kind,
                           const struct rn_node *fields[RN_ENVOY_FIELDS_MAX]);
 
-/* Absent (NULL) is false, as is what is no boolean, after reporting it. */
+/* NULL is false, and so is any other value than a boolean, after reporting it. */
 bool rn_envoy_read_flag(struct rn_envoy_reader *r, const struct rn_node *node);
 
 /* Flattens a map. */
@@ -71,8 +71,7 @@ void rn_envoy_read_metadata(struct rn_envoy_reader *r, const struct rn_node *map
 
 /* --- rate_limit.c ----------------------------------------------------------------- */
 
-/* Reads the block of the descriptor at the end of the path. False: there was an
- * error, and nothing can be made of it. An unlimited one has that algorithm. */
+/* Reads the rate_limit of the last descriptor of the path. False after reporting an error. */
 bool rn_envoy_read_limit(struct rn_envoy_reader *r, const struct rn_node *map,
                          struct rn_envoy_limit *limit, struct ration_limit *spec);
 

@@ -44,18 +44,18 @@ struct rn_envoy_domain {
     struct rn_envoy_level *top; /* NULL: no descriptors */
 };
 
-/* How many slots a level of `count` nodes needs: at most half of them get used. */
+/* The number of slots for a level of `count` nodes: at most half of them are used. */
 uint32_t rn_envoy_level_slots(uint32_t count);
 
-/* Enters a node whose key, value and wildcard are set. If there is one of the
- * same key and value already, that one is returned and nothing is changed. */
+/* Adds a node whose key, value and wildcard are set. If a node with this key and value exists,
+ * returns that and changes nothing; otherwise NULL. */
 struct rn_envoy_node *rn_envoy_level_add(struct rn_envoy_level *level, struct rn_envoy_node *node);
 
-/* The node a request's entry chooses, or NULL. */
+/* The node for an entry of a request, or NULL. */
 const struct rn_envoy_node *rn_envoy_level_find(const struct rn_envoy_level *level,
                                                 const struct rn_envoy_entry *entry);
 
-/* The index of a domain in a sorted array, or of the first one behind it. */
+/* The index of a domain in a sorted array, or the index at which to insert it. */
 uint32_t rn_envoy_domain_place(const struct rn_envoy_domain *domains, uint32_t count,
                                struct rn_slice name);
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Warnings about a ruleset that its author may not have meant: rules that never
- * apply, tiers out of reach, costs that never fit, names that look misspelled,
- * and habits that are known to disappoint.
+ * Warns of rules that their author may not have meant: rules that never apply, tiers that are never
+ * reached, costs that never fit, names that look misspelled, and other weaknesses.
  */
 #ifndef RN_RULES_LINT_LINT_H
 #define RN_RULES_LINT_LINT_H

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by the files of lint: lint.c (habits of the whole), rule.c (one
- * rule at a time), names.c (misspelled names). */
+/* Shared by lint.c (the whole ruleset), rule.c (one rule) and names.c (misspelled names). */
 #ifndef RN_RULES_LINT_LINT_INTERNAL_H
 #define RN_RULES_LINT_LINT_INTERNAL_H
 

@@ -9,23 +9,23 @@
 struct rn_match_input {
     const struct rn_ruleset *ruleset;
     const struct rn_values *values;
-    const struct rn_match_index *index; /* NULL: look at everything */
+    const struct rn_match_index *index; /* NULL: compare with every value */
 };
 
-/* The number of the first of `conditions` that does not hold, or their count. Of an
- * unreadable path every condition does. */
+/* The index of the first condition that does not hold, or their count. Every condition on an
+ * unreadable path holds. */
 uint32_t rn_condition_first_false(const struct rn_match_input *scene,
                                   const struct rn_condition *conditions, uint32_t count);
 
-/* Whether a value fits one that a condition on texts or numbers names. */
+/* Whether a value passes a test of texts or numbers with the condition's value `wanted`. */
 bool rn_condition_accepts(const struct rn_condition *condition, struct rn_slice wanted,
                           struct rn_slice value);
 
 /* Whether an attribute is the path or a part of it. */
 bool rn_condition_is_on_path(const struct rn_ruleset *ruleset, uint16_t attribute);
 
-/* Whether `wide` holds for every request that `narrow` holds for. May answer false where
- * the two are hard to compare. For lint; in condition_implies.c. */
+/* Whether `wide` holds for every request that `narrow` holds for. May return false if the two are
+ * hard to compare. For lint; in condition_implies.c. */
 bool rn_condition_implies(const struct rn_condition *narrow, const struct rn_condition *wide);
 
 #endif

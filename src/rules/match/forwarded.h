@@ -16,7 +16,7 @@
 struct rn_forwarded {
     const struct rn_cidr_set *trusted; /* not NULL */
     bool rfc7239;
-    struct rn_ip client; /* at first the peer; then the best that is known */
+    struct rn_ip client; /* at first the peer, then the last address read */
     unsigned hops;       /* 0 at first */
 };
 

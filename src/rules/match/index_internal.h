@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How a request finds its rules without looking at the others.
+ * The index, which finds the rules of a request without looking at the others.
  *
- *   names    what a request calls an attribute -> the attributes it feeds
+ *   names    the name of an attribute in a request -> the attributes of rules
  *   candidates
- *            every alternative of every rule: what is looked for
+ *            every alternative of every rule
  *   nodes    a decision tree; node 0 is the root. A node asks a few questions
  *            (probes) whose answers lead to further nodes, and holds the candidates
  *            for which no question is left:
@@ -20,10 +20,9 @@
  *            a thousand API keys are one lookup
  *
  * A question is "what is the value of attribute A" or "what are segments 0, 2,
- * ... of path A" (a mask: bit i is segment i). The table compares hashes only:
- * of a candidate found through it all conditions are checked. A
- * request can collide with a bucket but never make one longer: only the rules
- * file fills the table.
+ * ... of path A" (a mask: bit i is segment i). The table compares hashes only;
+ * then all conditions of a candidate are checked. A request can collide with a
+ * bucket but never make one longer: only the rules file fills the table.
  */
 #ifndef RN_RULES_MATCH_INDEX_INTERNAL_H
 #define RN_RULES_MATCH_INDEX_INTERNAL_H
@@ -33,13 +32,13 @@
 
 #include "rules/ruleset.h"
 
-#define RN_INDEX_SEGMENTS 16 /* of a path that questions may ask for */
+#define RN_INDEX_SEGMENTS 16 /* segments of a path that questions may ask for */
 #define RN_INDEX_NONE UINT32_MAX
 
 struct rn_index_probe {
     uint16_t attribute;
-    uint16_t mask;    /* of segments; 0: the whole value */
-    uint32_t longest; /* a longer value (mask 0) is no answer to any rule */
+    uint16_t mask;    /* bits of segments; 0: the whole value */
+    uint32_t longest; /* mask 0: no rule has a longer value */
 };
 
 /* An alternative of a rule. */
@@ -70,10 +69,10 @@ struct rn_index_member {
 /* A name under which a request gives an attribute. */
 struct rn_index_name {
     struct rn_slice text;
-    uint16_t attribute; /* that it feeds, first of the chain in `next` */
+    uint16_t attribute; /* the first attribute with that name; `next` has the others */
 };
 
-/* Numbers of names that are more than copied; the others follow. */
+/* Numbers of names that need more than a copy; the others follow. */
 enum { RN_NAME_IP, RN_NAME_PATH, RN_NAME_HOST, RN_NAME_METHOD, RN_NAMES_FIXED };
 
 struct rn_match_index {
@@ -92,7 +91,7 @@ struct rn_match_index {
     uint64_t name_mask;
     uint64_t name_lengths;   /* a bit for each length that a name has, modulo 64 */
     const uint16_t *next;    /* by attribute: another of the same name, RN_NO_ATTRIBUTE */
-    const uint16_t *derived; /* attributes that need more than being copied, ascending */
+    const uint16_t *derived; /* attributes that need more than a copy, ascending */
     uint32_t derived_count;
     uint16_t path_header; /* the attribute `path` if a header has it, else RN_NO_ATTRIBUTE */
 };
@@ -111,7 +110,7 @@ static inline uint64_t rn_index_word(const char *at, size_t len)
     return word;
 }
 
-/* Not keyed: see above why it need not be. */
+/* Without a key, which is not needed: see above. */
 static inline uint64_t rn_index_hash(uint64_t seed, struct rn_slice text)
 {
     uint64_t h = rn_index_mix(seed, text.len);
@@ -179,7 +178,7 @@ static inline uint64_t rn_index_member_hash(const struct rn_condition *of, struc
     return rn_index_hash((uint64_t)(uintptr_t)of, value) >> 20;
 }
 
-/* Whether a value is one of those of a condition with more than RN_INDEX_MANY. */
+/* Whether a condition with more than RN_INDEX_MANY values has this one. */
 static inline bool rn_index_has(const struct rn_match_index *index, const struct rn_condition *of,
                                 struct rn_slice value)
 {

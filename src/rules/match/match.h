@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds the rules that apply to a request, and their keys. The cost grows with the
- * rules that match, not with those that exist. Nothing is allocated, no value
- * is copied (addresses, hosts and paths that must be respelt go into the caller's
- * scratch).
+ * Finds the rules that apply to a request, and their keys. The cost grows with the number of rules
+ * that match, not with the number of rules. Nothing is allocated; only addresses, hosts, methods
+ * and paths that must be rewritten are copied, into memory of the caller.
  */
 #ifndef RN_RULES_MATCH_MATCH_H
 #define RN_RULES_MATCH_MATCH_H
@@ -13,36 +12,35 @@
 #include "base/decimal.h"
 #include "rules/ruleset.h"
 
-#define RN_MATCHES_MAX                                                                             \
-    64 /* rules that may apply to one request; a load error cannot tell, so more is an error of    \
-          the request */
+/* Rules that may apply to one request. Loading cannot find out, so more are an error of the
+ * request. */
+#define RN_MATCHES_MAX 64
 
 /* One rule that applies. */
 struct rn_match {
     const struct rn_rule *rule;
     const struct rn_tier *tier;
     uint64_t cost;
-    uint8_t keep_percent;                  /* what its priority must leave */
+    uint8_t keep_percent;                  /* the share that a request of its priority must leave */
     struct rn_slice key[RN_KEY_PARTS_MAX]; /* rule->key_count values, */
-    struct rn_slice
-        key_names[RN_KEY_PARTS_MAX]; /* and the attribute chosen, if there was a choice */
-    char cut[RN_KEY_PARTS_MAX][48];  /* addresses cut to a prefix; `key` may point here */
+    struct rn_slice key_names[RN_KEY_PARTS_MAX]; /* the attributes, where there was a choice */
+    char cut[RN_KEY_PARTS_MAX][48];              /* addresses cut to a prefix; `key` points here */
 };
 
-#define RN_METHOD_MAX 32 /* longer ones are left as they are */
+#define RN_METHOD_MAX 32 /* longer methods are not changed to upper case */
 
 /* By attribute number; only the ruleset's attribute_count are touched. */
 struct rn_values {
     struct rn_slice value[RN_ATTRIBUTES_MAX]; /* data NULL: absent */
-    struct rn_ip address[RN_ATTRIBUTES_MAX];  /* of is_ip ones; bits 0: not an address */
+    struct rn_ip address[RN_ATTRIBUTES_MAX];  /* for is_ip; bits 0: not an address */
     char scratch[RN_ATTRIBUTES_MAX][48];      /* canonical addresses */
-    /* Of is_number ones. Read once: a request chooses how long its numbers are, and many rules may
-     * compare the same. */
+    /* For is_number. Parsed once: a request may have long numbers, and many rules may compare
+     * them. */
     struct rn_decimal number[RN_ATTRIBUTES_MAX];
-    bool has_number[RN_ATTRIBUTES_MAX]; /* false: what it has is no number */
-    char host[256];                     /* the host, if it had to be respelt, */
+    bool has_number[RN_ATTRIBUTES_MAX]; /* false: the value is no number */
+    char host[256];                     /* the host, if it had to be rewritten, */
     char method[RN_METHOD_MAX];         /* and the method */
-    struct rn_path_readings paths;      /* `value` is by one of them */
+    struct rn_path_readings paths;      /* `value` is by one of these */
 };
 
 enum rn_match_outcome {
@@ -61,17 +59,15 @@ struct rn_matches {
     struct rn_values values;               /* by the first reading of the path */
 };
 
-/* `matches` is scratch of the caller's, reusable; slices in it point into the
- * request, the ruleset or itself. */
+/* `matches` can be reused; its slices point into the request, the ruleset or itself. */
 void rn_match_request(const struct rn_ruleset *ruleset, const struct ration_request *request,
                       struct rn_matches *matches);
 
-/* Why a rule applies or not, for one rule at a time, without an index: the slow,
- * obvious way, which is also the oracle of the tests. `match` is filled in when
- * the rule applies, also to an unlimited tier, and its slices may point into it:
- * it is used where it lies. Its cost is 0 if the rule has none of its own, where
- * rn_match_request puts the request's. Afterwards `values` are by the first
- * reading of the path that the rule applies to, or by the first. */
+/* Finds out why one rule applies or not, without the index; tests compare the two. Fills in `match`
+ * if the rule applies, also with an unlimited tier; its slices may point into itself, so do not
+ * copy it. Its cost is 0 if the rule has none, where rn_match_request uses the request's.
+ * Afterwards `values` are by the first reading of the path that the rule applies to, or by the
+ * first. */
 enum rn_why {
     RN_WHY_APPLIES,
     RN_WHY_CONDITION, /* no alternative holds */
@@ -87,18 +83,17 @@ struct rn_reason {
 struct rn_reason rn_match_explain(const struct rn_ruleset *ruleset, const struct rn_rule *rule,
                                   struct rn_values *values, struct rn_match *match);
 
-/* Whether a condition holds for the values as they stand: by one reading. */
+/* Whether a condition holds for the values, which are by one reading. */
 bool rn_condition_holds(const struct rn_ruleset *ruleset, const struct rn_condition *condition,
                         const struct rn_values *values);
 
-/* Fills in the values of all attributes the ruleset knows. Of an attribute given
- * twice the first counts (of forwarded headers all do, the last first); `path`
- * is the first of its readings (path.h); addresses become canonical, without a port; `host` is
- * in lower case, without port and final dot. */
+/* Fills in the values of all attributes of the ruleset. If a request has an attribute twice, the
+ * first counts (all forwarding headers count, the last first). `path` is the first of its readings
+ * (path.h); addresses become canonical, without a port; `host` is in lower case, without port and
+ * final dot. */
 void rn_values_resolve(const struct rn_ruleset *ruleset, const struct ration_request *request,
                        struct rn_values *values);
-/* Changes the values of `path`, and of what is derived from it, to those by reading
- * number `n`, of paths.count. */
+/* Changes `path`, and the attributes derived from it, to reading `n` of paths.count. */
 void rn_values_read_as(const struct rn_ruleset *ruleset, struct rn_values *values, uint32_t n);
 
 /* Builds the index; called by rn_ruleset_load. Allocates in the arena. False:

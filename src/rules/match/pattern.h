@@ -22,11 +22,11 @@
 bool rn_pattern_match(struct rn_slice pattern, struct rn_slice text);
 bool rn_pattern_match_path(struct rn_slice pattern, struct rn_slice path);
 
-/* Whether every path that `narrow` matches is matched by `wide`. False also where that is
- * not easily told: where `narrow` has a `**` and `wide` one that is not at its end, or later. */
+/* Whether `wide` matches every path that `narrow` matches. Also false where this is hard to find
+ * out: if `narrow` has a `**`, and `wide` has one later or not at its end. */
 bool rn_pattern_covers(struct rn_slice wide, struct rn_slice narrow);
 
-/* NULL, or what is wrong with a path pattern and what would be right. */
+/* NULL, or an error in a path pattern and what to write instead. */
 const char *rn_pattern_fault(struct rn_slice pattern);
 
 /* Whether a path begins with a text; a slash at the end of the text may be missing

@@ -31,7 +31,7 @@ static inline bool rn_statuses_has(const struct rn_statuses *set, unsigned statu
 /* Adds a code (`401`) or a class (`5xx`, also `5XX`). False: it is neither. */
 bool rn_statuses_add(struct rn_statuses *set, struct rn_slice word);
 
-/* As text, in order, whole classes as such. */
+/* Writes the set in order, with 5xx for a whole class. */
 void rn_statuses_write(const struct rn_statuses *set, char out[RN_STATUSES_TEXT]);
 
 #endif

@@ -12,7 +12,7 @@
 
 typedef void rn_print_sink(void *context, const char *text, size_t len);
 void rn_print_ruleset(const struct rn_ruleset *ruleset, rn_print_sink *sink, void *context);
-/* Whether anything was left out of it as a secret. */
+/* Whether rn_print_ruleset leaves out a secret. */
 bool rn_print_omits_secrets(const struct rn_ruleset *ruleset);
 
 #endif

@@ -52,16 +52,15 @@ struct rn_document {
 #define RN_NODE_EACH(child, parent)                                                                \
     for (const struct rn_node *child = (parent)->first; child != NULL; child = child->next)
 
-/* Reads `bytes`; `name` stands for the file in messages. RATION_EPARSE (also for
- * a file without content) or RATION_ENOMEM when there was an error; all are in
- * the report. For errors that leave the tree whole, such as a duplicate key,
- * `root` is there even so, and the caller may look for more to report.
- * The document is initialised in any case: call rn_document_done. */
+/* Parses `bytes`; messages use `name` for the file. Returns 0, RATION_EPARSE (also for an empty
+ * file) or RATION_ENOMEM; all errors are in the report. After an error such as a duplicate key,
+ * `root` is set nevertheless, and the caller may look for more errors. Call rn_document_done in any
+ * case. */
 int rn_document_parse(struct rn_document *document, struct rn_slice name, const char *bytes,
                       size_t len, struct rn_report *report);
 
-/* The bytes of a file, to be freed, or one more than would be parsed. It must be inside `folder`
- * unless that is NULL (see rn_file_open_inside). False: `reason` says why. */
+/* Reads a file, or one byte more than would be parsed; free the bytes. The file must be inside
+ * `folder` unless that is NULL (see rn_file_open_inside). False: `reason` says why. */
 bool rn_document_read(const char *path, const char *folder, char **bytes, size_t *len,
                       char reason[RN_FILE_PROBLEM]);
 /* An empty document for a file that could not be read: RATION_EIO after reporting it, or
@@ -80,14 +79,13 @@ bool rn_node_is_null(const struct rn_node *node);
 /* "a list", "a map", "nothing" or the text in quotes. */
 struct rn_excerpt rn_node_describe(const struct rn_node *node);
 
-/* Each of these returns false when the node is something else, after reporting
- * an error that names its key, what was found and what would be right; the
- * value is then untouched. */
+/* If the node is something else, each of these reports an error with its key, what was found and
+ * what to write, and returns false; the value is then not set. */
 
-/* Is it of that kind? Says "expected a list, found ...". Nothing is no text. */
+/* Whether the node is of that kind; reports "expected a list, found ...". Null is no text. */
 bool rn_node_expect(const struct rn_node *node, enum rn_node_kind kind, struct rn_report *report);
 
-/* Any scalar but nothing. */
+/* Any scalar but null. */
 bool rn_node_as_text(const struct rn_node *node, struct rn_report *report, struct rn_slice *text);
 
 /* 1500 or 1_500, not in quotes. */

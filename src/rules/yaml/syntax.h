@@ -18,9 +18,8 @@ struct rn_syntax_fault {
 /* Reports it as an error. */
 void rn_syntax_report(struct rn_report *report, const struct rn_syntax_fault *fault);
 
-/* Whether the text of a file is UTF-8 without NUL and other control characters;
- * the first that is not is reported as an error. Run this first: libyaml tells
- * such a place only in bytes. */
+/* Whether the text of a file is UTF-8 without control characters; reports the first bad byte. Call
+ * this first: libyaml reports such a place as a byte offset only. */
 bool rn_syntax_check_text(struct rn_report *report, uint32_t file);
 
 #endif

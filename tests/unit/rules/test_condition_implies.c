@@ -51,7 +51,7 @@ static void narrower_tests_imply_wider_ones(void **state)
     assert_true(implies(RN_TEST_PREFIX, "ab", RN_TEST_PRESENT, ""));
 }
 
-static void others_do_not(void **state)
+static void unrelated_tests_do_not_imply_each_other(void **state)
 {
     (void)state;
     assert_false(implies(RN_TEST_ABOVE, "10", RN_TEST_ABOVE, "11"));
@@ -152,7 +152,7 @@ static const char *exception(const struct rn_condition *narrow, const struct rn_
     return NULL;
 }
 
-static void what_is_said_to_follow_does(void **state)
+static void an_implied_condition_holds_too(void **state)
 {
     uint32_t followed = 0, not_told = 0;
 
@@ -179,7 +179,7 @@ static void what_is_said_to_follow_does(void **state)
     assert_in_range(not_told, 1, 60000); /* also pairs that this small world cannot tell apart */
 }
 
-static void conditions_on_other_attributes_follow_from_nothing(void **state)
+static void conditions_on_different_attributes_are_independent(void **state)
 {
     struct rn_condition a = {.attribute = WORD, .test = RN_TEST_PRESENT}, b = a;
 
@@ -193,9 +193,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(narrower_tests_imply_wider_ones),
-        cmocka_unit_test(others_do_not),
-        cmocka_unit_test(what_is_said_to_follow_does),
-        cmocka_unit_test(conditions_on_other_attributes_follow_from_nothing),
+        cmocka_unit_test(unrelated_tests_do_not_imply_each_other),
+        cmocka_unit_test(an_implied_condition_holds_too),
+        cmocka_unit_test(conditions_on_different_attributes_are_independent),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -76,7 +76,7 @@ static void a_file_becomes_a_tree(void **state)
     assert_tree("? a\n: b\n", "{a:b}");
 }
 
-static void everything_knows_where_it_stands(void **state)
+static void every_node_has_its_place(void **state)
 {
     const struct rn_node *root =
         parse("# rules\na: 1\nb:\n  - x\n  - \xc3\xb6: \"y\"\n    z: 2\nc:\n");
@@ -113,7 +113,7 @@ static void json_is_read_with_tabs_and_without_spaces(void **state)
     assert_at(document.root->first->key, 1, 2);
 }
 
-static void an_alias_stands_for_what_was_anchored(void **state)
+static void an_alias_is_a_copy_of_its_anchor(void **state)
 {
     (void)state;
     assert_tree("a: &x {b: [1, 2]}\nc: *x\nd: &x 3\ne: [*x, *x]\n*x : 4\n",
@@ -129,7 +129,7 @@ static void an_alias_stands_for_what_was_anchored(void **state)
 }
 
 /* Nine levels of ten aliases each: a billion values in 400 bytes. */
-static void aliases_cannot_blow_up(void **state)
+static void nested_aliases_are_bounded(void **state)
 {
     char text[2000];
     size_t at = (size_t)sprintf(text, "a: &a0 [x]\n");
@@ -190,7 +190,7 @@ static void depth_is_bounded_also_through_aliases(void **state)
     assert_refused(text, "2:27: lists and maps nested more than 64 deep");
 }
 
-static void every_duplicate_key_is_reported_and_the_tree_is_there(void **state)
+static void duplicate_keys_are_reported_and_the_tree_is_kept(void **state)
 {
     (void)state;
     assert_refused("a: 1\nb: {c: 1, \"c\": 2}\na: 3\na: 4\n",
@@ -204,7 +204,7 @@ static void every_duplicate_key_is_reported_and_the_tree_is_there(void **state)
                 "[{a:1} {a:1} {A:1 a:2 :3 aa:4}]");
 }
 
-static void what_yaml_can_do_but_rules_cannot_is_refused(void **state)
+static void unsupported_yaml_is_refused(void **state)
 {
     (void)state;
     assert_refused("b: 1\n<<: {a: 1}\nc: 2\n",
@@ -278,14 +278,14 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         WITH_REPORT(a_file_becomes_a_tree),
-        WITH_REPORT(everything_knows_where_it_stands),
+        WITH_REPORT(every_node_has_its_place),
         WITH_REPORT(json_is_read_with_tabs_and_without_spaces),
-        WITH_REPORT(an_alias_stands_for_what_was_anchored),
-        WITH_REPORT(aliases_cannot_blow_up),
+        WITH_REPORT(an_alias_is_a_copy_of_its_anchor),
+        WITH_REPORT(nested_aliases_are_bounded),
         WITH_REPORT(too_many_anchors_are_refused),
         WITH_REPORT(depth_is_bounded_also_through_aliases),
-        WITH_REPORT(every_duplicate_key_is_reported_and_the_tree_is_there),
-        WITH_REPORT(what_yaml_can_do_but_rules_cannot_is_refused),
+        WITH_REPORT(duplicate_keys_are_reported_and_the_tree_is_kept),
+        WITH_REPORT(unsupported_yaml_is_refused),
         WITH_REPORT(a_file_without_content_is_an_error),
         WITH_REPORT(too_large_a_file_is_not_read),
         WITH_REPORT(a_file_is_read_and_one_that_cannot_be_is_named),

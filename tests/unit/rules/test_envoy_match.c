@@ -111,7 +111,7 @@ static void a_level_once_chosen_is_not_left_again(void **state)
     rn_ruleset_free(r);
 }
 
-static void the_unknown_finds_nothing(void **state)
+static void an_unknown_descriptor_has_no_limit(void **state)
 {
     (void)state;
     struct rn_ruleset *r = load_good("messaging.yaml", 0);
@@ -122,7 +122,7 @@ static void the_unknown_finds_nothing(void **state)
     rn_ruleset_free(r);
 }
 
-static void white_listed_is_found_without_limit(void **state)
+static void a_descriptor_without_rate_limit_is_found(void **state)
 {
     (void)state;
     struct rn_ruleset *r = load_good("whitelist.yaml", 0);
@@ -229,8 +229,8 @@ int main(void)
         cmocka_unit_test(a_request_that_spells_a_pattern_has_no_exact_value),
         cmocka_unit_test(a_limit_applies_at_exactly_its_depth),
         cmocka_unit_test(a_level_once_chosen_is_not_left_again),
-        cmocka_unit_test(the_unknown_finds_nothing),
-        cmocka_unit_test(white_listed_is_found_without_limit),
+        cmocka_unit_test(an_unknown_descriptor_has_no_limit),
+        cmocka_unit_test(a_descriptor_without_rate_limit_is_found),
         cmocka_unit_test(equal_descriptors_share_a_counter_and_others_do_not),
         cmocka_unit_test(share_threshold_counts_by_the_pattern),
         cmocka_unit_test(thousands_of_values_are_all_found),

@@ -181,7 +181,7 @@ static void metadata_is_flattened_with_dots(void **state)
     rn_ruleset_free(r);
 }
 
-static void metrics_tell_apart_the_values_asked_for(void **state)
+static void metrics_distinguish_the_values_asked_for(void **state)
 {
     (void)state;
     struct rn_ruleset *r = load_good("metrics.yaml", 0);
@@ -394,7 +394,7 @@ int main(void)
         cmocka_unit_test(shadow_mode_and_quota_mode),
         cmocka_unit_test(flags_are_true_and_false_as_in_yaml_1_1),
         cmocka_unit_test(metadata_is_flattened_with_dots),
-        cmocka_unit_test(metrics_tell_apart_the_values_asked_for),
+        cmocka_unit_test(metrics_distinguish_the_values_asked_for),
         cmocka_unit_test(extensions_choose_algorithm_and_period),
         cmocka_unit_test(each_rate_limit_is_a_rule_named_like_its_path),
         cmocka_unit_test(names_of_rules_are_printable_and_unique),

@@ -124,7 +124,7 @@ static void a_calendar_makes_a_fixed_window(void **state)
     assert_means("10000 per calendar year Etc/GMT-14", limit);
 }
 
-static void places_and_no_limit_have_words(void **state)
+static void concurrent_and_unlimited_are_parsed(void **state)
 {
     (void)state;
     assert_means("20 concurrent",
@@ -140,7 +140,7 @@ static void space_and_letter_case_do_not_matter(void **state)
     assert_means("  Unlimited ", (struct ration_limit){.algorithm = RATION_UNLIMITED});
 }
 
-static void rates_may_be_written_as_elsewhere(void **state)
+static void rates_may_be_written_as_in_other_tools(void **state)
 {
     static const char *const texts[] = {"5/min",          "5/m",
                                         "5 / minute",     "5 r/m",
@@ -215,7 +215,7 @@ static void a_misspelled_word_is_guessed(void **state)
                  "unexpected \"unlimitted\"; did you mean \"unlimited\"?");
 }
 
-static void what_comes_too_much_is_pointed_at(void **state)
+static void surplus_text_is_located(void **state)
 {
     (void)state;
     assert_fails(RATION_EPARSE, "unlimited ^please",
@@ -240,7 +240,7 @@ static void what_comes_too_much_is_pointed_at(void **state)
     "a calendar limit is a fixed window, without burst, queue or steps; leave them out"
 #define ZONES "write one such as Europe/Rome, America/New_York or UTC"
 
-static void mistakes_about_the_calendar_are_told_apart(void **state)
+static void calendar_mistakes_have_their_own_messages(void **state)
 {
     (void)state;
     assert_fails(RATION_EPARSE, "1 per calendar ^fortnight",
@@ -429,7 +429,7 @@ static struct ration_limit random_limit(uint64_t *seed)
     return limit;
 }
 
-static void whatever_is_valid_survives_writing_and_reading(void **state)
+static void a_valid_limit_survives_a_round_trip(void **state)
 {
     uint64_t seed = 42;
     unsigned valid = 0, stepped = 0, calendars = 0;
@@ -468,7 +468,7 @@ static void algorithms_have_names(void **state)
     assert_string_equal(ration_algorithm_name((enum ration_algorithm)99), "unknown");
 }
 
-static void a_name_of_no_algorithm_is_not_understood(void **state)
+static void an_unknown_algorithm_is_refused(void **state)
 {
     enum ration_algorithm algorithm = RATION_SLIDING_LOG;
 
@@ -486,22 +486,22 @@ int main(void)
         cmocka_unit_test(a_queue_makes_a_leaky_bucket),
         cmocka_unit_test(refill_may_come_in_steps),
         cmocka_unit_test(a_calendar_makes_a_fixed_window),
-        cmocka_unit_test(places_and_no_limit_have_words),
+        cmocka_unit_test(concurrent_and_unlimited_are_parsed),
         cmocka_unit_test(space_and_letter_case_do_not_matter),
-        cmocka_unit_test(rates_may_be_written_as_elsewhere),
+        cmocka_unit_test(rates_may_be_written_as_in_other_tools),
         cmocka_unit_test(an_unknown_period_is_answered_with_examples),
         cmocka_unit_test(a_missing_word_is_named),
         cmocka_unit_test(a_misspelled_word_is_guessed),
-        cmocka_unit_test(what_comes_too_much_is_pointed_at),
-        cmocka_unit_test(mistakes_about_the_calendar_are_told_apart),
+        cmocka_unit_test(surplus_text_is_located),
+        cmocka_unit_test(calendar_mistakes_have_their_own_messages),
         cmocka_unit_test(numbers_must_be_whole_and_in_range),
         cmocka_unit_test(a_limit_that_cannot_be_enforced_is_refused),
         cmocka_unit_test(bytes_of_any_kind_are_quoted_safely),
         cmocka_unit_test(a_limit_is_written_as_people_would),
         cmocka_unit_test(writing_never_overruns_and_tells_the_length),
-        cmocka_unit_test(whatever_is_valid_survives_writing_and_reading),
+        cmocka_unit_test(a_valid_limit_survives_a_round_trip),
         cmocka_unit_test(algorithms_have_names),
-        cmocka_unit_test(a_name_of_no_algorithm_is_not_understood),
+        cmocka_unit_test(an_unknown_algorithm_is_refused),
     };
 
     return cmocka_run_group_tests(limit_text, NULL, NULL);

@@ -27,7 +27,7 @@ static void expect_warnings(const char *name, struct text text)
     rn_report_done(&report);
 }
 
-static void each_file_draws_its_warning(void **state)
+static void each_file_gets_its_warning(void **state)
 {
     (void)state;
     assert_true(each_fixture("warn", expect_warnings) >= 25);
@@ -51,7 +51,7 @@ static void every_warning_has_a_remedy_and_a_place(void **state)
     each_fixture("good", lint_good_file);
 }
 
-static void envoy_rules_are_not_held_to_native_habits(void **state)
+static void envoy_rules_get_no_native_warnings(void **state)
 {
     static const char text[] = "domain: shop\n"
                                "descriptors:\n"
@@ -68,7 +68,7 @@ static void envoy_rules_are_not_held_to_native_habits(void **state)
     rn_report_done(&report);
 }
 
-static void native_rules_beside_envoys_are_said_not_to_apply_to_them(void **state)
+static void native_rules_that_do_not_apply_to_envoy_get_a_warning(void **state)
 {
     static const char *const paths[] = {TESTS_DIR "/rules/envoy/good/messaging.yaml",
                                         TESTS_DIR "/rules/good/costs.yaml"};
@@ -92,10 +92,10 @@ static void native_rules_beside_envoys_are_said_not_to_apply_to_them(void **stat
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_file_draws_its_warning),
+        cmocka_unit_test(each_file_gets_its_warning),
         cmocka_unit_test(every_warning_has_a_remedy_and_a_place),
-        cmocka_unit_test(envoy_rules_are_not_held_to_native_habits),
-        cmocka_unit_test(native_rules_beside_envoys_are_said_not_to_apply_to_them),
+        cmocka_unit_test(envoy_rules_get_no_native_warnings),
+        cmocka_unit_test(native_rules_that_do_not_apply_to_envoy_get_a_warning),
     };
     return cmocka_run_group_tests_name("rules/lint", tests, NULL, NULL);
 }

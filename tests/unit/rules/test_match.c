@@ -105,7 +105,7 @@ static void numbers_are_compared(void **state)
     assert_false(condition_holds(below, "cost", "0"));
 }
 
-static void what_is_no_number_is_neither_above_nor_below(void **state)
+static void text_is_neither_above_nor_below_a_number(void **state)
 {
     static const char *const others[] = {"", "ten", "11 MB", " 11", "+11", "0x11", "11,5"};
     static const struct rn_slice zero[] = {RN_SLICE_INIT("0")};
@@ -125,7 +125,7 @@ static void what_is_no_number_is_neither_above_nor_below(void **state)
     assert_false(condition_holds(c, "cost", "-1"));
 }
 
-static void negated_conditions_hold_for_what_is_absent(void **state)
+static void negated_conditions_hold_for_absent_attributes(void **state)
 {
     static const struct rn_slice verbs[] = {RN_SLICE_INIT("GET")};
     struct rn_condition c = {METHOD, RN_TEST_EQUALS, .negated = true, .values = verbs,
@@ -335,7 +335,7 @@ static void deny_comes_before_allow_and_both_before_limits(void **state)
     discard();
 }
 
-static void more_rules_than_can_apply_are_said_to_be(void **state)
+static void too_many_matching_rules_are_reported(void **state)
 {
     (void)state;
     for (uint32_t i = 0; i <= RN_MATCHES_MAX; i++)
@@ -551,15 +551,15 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_test_of_a_condition),
         cmocka_unit_test(numbers_are_compared),
-        cmocka_unit_test(what_is_no_number_is_neither_above_nor_below),
-        cmocka_unit_test(negated_conditions_hold_for_what_is_absent),
+        cmocka_unit_test(text_is_neither_above_nor_below_a_number),
+        cmocka_unit_test(negated_conditions_hold_for_absent_attributes),
         cmocka_unit_test(keys_are_the_first_attribute_present),
         cmocka_unit_test(addresses_are_cut_to_each_parts_prefix),
         cmocka_unit_test(the_tier_is_chosen_by_value),
         cmocka_unit_test(costs_are_read_from_an_attribute),
         cmocka_unit_test(priorities_keep_a_share),
         cmocka_unit_test(deny_comes_before_allow_and_both_before_limits),
-        cmocka_unit_test(more_rules_than_can_apply_are_said_to_be),
+        cmocka_unit_test(too_many_matching_rules_are_reported),
         cmocka_unit_test(a_rule_applies_once_by_whichever_alternatives_hold),
         cmocka_unit_test(alternatives_do_not_count_as_rules),
         cmocka_unit_test(an_entry_denies_by_any_reading_and_allows_by_all),

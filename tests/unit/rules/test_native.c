@@ -43,13 +43,13 @@ static void expect_bad(const char *name, struct text text)
     rn_report_done(&report);
 }
 
-static void good_files_load_without_a_word(void **state)
+static void good_files_load_without_messages(void **state)
 {
     (void)state;
     assert_true(each_fixture("good", expect_good) >= 15);
 }
 
-static void each_bad_file_is_answered_with_its_text(void **state)
+static void each_bad_file_gets_its_message(void **state)
 {
     (void)state;
     assert_true(each_fixture("bad", expect_bad) >= 60);
@@ -338,7 +338,7 @@ static void a_directory_is_read_in_order_of_names_and_files_share_sections(void 
     expect_report("");
 }
 
-static void what_is_said_twice_in_two_files_is_reported(void **state)
+static void a_section_in_two_files_is_reported(void **state)
 {
     (void)state;
     write_file("a.yaml", "mode: shadow\nserver: {workers: 2}\n"
@@ -396,8 +396,8 @@ static void names_of_attributes_are_found_by_number(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(good_files_load_without_a_word),
-        cmocka_unit_test(each_bad_file_is_answered_with_its_text),
+        cmocka_unit_test(good_files_load_without_messages),
+        cmocka_unit_test(each_bad_file_gets_its_message),
         cmocka_unit_test(a_rule_has_sensible_defaults),
         cmocka_unit_test(the_examples_of_the_requirements_mean_what_they_say),
         cmocka_unit_test(tiers_are_shared_and_have_a_default),
@@ -409,7 +409,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(
             a_directory_is_read_in_order_of_names_and_files_share_sections, make_scratch,
             remove_scratch),
-        cmocka_unit_test_setup_teardown(what_is_said_twice_in_two_files_is_reported, make_scratch,
+        cmocka_unit_test_setup_teardown(a_section_in_two_files_is_reported, make_scratch,
                                         remove_scratch),
         cmocka_unit_test_setup_teardown(all_files_are_reported_on_at_once, make_scratch,
                                         remove_scratch),

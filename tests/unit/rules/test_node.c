@@ -53,7 +53,7 @@ static void whole_numbers_are_read(void **state)
     assert_int_equal(value, 7);
 }
 
-static void only_true_and_false_are_truth_values(void **state)
+static void only_true_and_false_are_booleans(void **state)
 {
     bool value = false;
 
@@ -153,7 +153,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         WITH_REPORT(whole_numbers_are_read),
-        WITH_REPORT(only_true_and_false_are_truth_values),
+        WITH_REPORT(only_true_and_false_are_booleans),
         WITH_REPORT(percentages_are_read),
         WITH_REPORT(durations_are_read_and_faults_located_inside),
         WITH_REPORT(kinds_are_checked),

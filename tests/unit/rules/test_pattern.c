@@ -132,7 +132,7 @@ static void segments_are_counted_from_zero(void **state)
     assert_null(rn_pattern_segment(text_of(""), 0).data);
 }
 
-static void faults_say_what_would_be_right(void **state)
+static void faults_say_what_to_write(void **state)
 {
     static const char whole[] =
         "{name} stands for a whole segment; write /users/{id}, or * for a part of one";
@@ -244,7 +244,7 @@ static void paths_equal_the_naive_matcher(void **state)
 }
 
 /* On pairs of patterns and all paths that are tried: what is covered is matched. */
-static void what_covers_a_pattern_matches_its_paths(void **state)
+static void a_covering_pattern_matches_the_same_paths(void **state)
 {
     char w[64], n[64], t[14];
     unsigned covered = 0, matched = 0;
@@ -303,11 +303,11 @@ int main(void)
         cmocka_unit_test(nothing_is_cut_from_a_path_that_has_been_read),
         cmocka_unit_test(a_slash_that_ends_a_prefix_may_be_missing),
         cmocka_unit_test(segments_are_counted_from_zero),
-        cmocka_unit_test(faults_say_what_would_be_right),
+        cmocka_unit_test(faults_say_what_to_write),
         cmocka_unit_test(the_literal_beginning_ends_at_the_first_wildcard),
         cmocka_unit_test(globs_equal_the_naive_matcher),
         cmocka_unit_test(paths_equal_the_naive_matcher),
-        cmocka_unit_test(what_covers_a_pattern_matches_its_paths),
+        cmocka_unit_test(a_covering_pattern_matches_the_same_paths),
         cmocka_unit_test(many_stars_take_bounded_time),
     };
 

@@ -38,7 +38,7 @@ static void expect_round_trip(const char *name, struct text text)
     free(twice.data);
 }
 
-static void that_rules_apply_to_envoy_is_printed(void **state)
+static void apply_to_envoy_is_printed(void **state)
 {
     static const char text[] = "apply_to_envoy: true\nlimits: [{name: a, limit: 1 per hour}]\n";
     struct text printed = print_of("text.yaml", text, sizeof text - 1);
@@ -336,7 +336,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(good_files_survive_a_round_trip),
-        cmocka_unit_test(that_rules_apply_to_envoy_is_printed),
+        cmocka_unit_test(apply_to_envoy_is_printed),
         cmocka_unit_test(defaults_are_left_out_and_shared_sections_dissolved),
         cmocka_unit_test(alternatives_and_numbers_are_kept),
         cmocka_unit_test(odd_values_are_escaped),

@@ -78,7 +78,7 @@ static void expect(struct fixture *f, uint32_t rule, const char *expected,
 #define EXPECT(rule, expected, ...)                                                                \
     expect(*state, rule, expected, (const char *const[]){__VA_ARGS__, NULL})
 
-static void the_first_condition_that_fails_is_told(void **state)
+static void the_first_failing_condition_is_named(void **state)
 {
     EXPECT(0, "method \"PUT\" is not one of GET, HEAD", "method", "PUT", "path", "/x");
     EXPECT(0, "method is absent; it must be one of GET, HEAD", "path", "/x");
@@ -87,7 +87,7 @@ static void the_first_condition_that_fails_is_told(void **state)
            "192.0.2.7");
 }
 
-static void all_conditions_that_hold_are_told(void **state)
+static void all_conditions_that_hold_are_named(void **state)
 {
     EXPECT(
         0,
@@ -97,7 +97,7 @@ static void all_conditions_that_hold_are_told(void **state)
     EXPECT(2, "the rule has no conditions", "user", "ada");
 }
 
-static void a_negated_condition_is_told_as_such(void **state)
+static void a_negated_condition_is_described_as_such(void **state)
 {
     EXPECT(1, "user is absent", "ip", "::1");
     EXPECT(1, "user \"ada\" is present, which it must not", "user", "ada");
@@ -119,7 +119,7 @@ static void the_alternative_that_holds_is_named(void **state)
            "POST", "size", "11");
 }
 
-static void of_each_alternative_the_first_failure_is_told(void **state)
+static void the_first_failure_of_each_alternative_is_named(void **state)
 {
     EXPECT(4,
            "no alternative holds: (1) path \"/b\" does not match /a/*; (2) size \"9\" is not above "
@@ -132,7 +132,7 @@ static void of_each_alternative_the_first_failure_is_told(void **state)
         "method", "GET");
 }
 
-static void numbers_and_what_is_none_are_told(void **state)
+static void comparisons_of_numbers_are_described(void **state)
 {
     EXPECT(5, "size \"7\" is above -1; size \"7\" is below 1000; size \"7\" is not below 5", "size",
            "7");
@@ -150,13 +150,13 @@ static void values_are_escaped(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_first_condition_that_fails_is_told),
-        cmocka_unit_test(all_conditions_that_hold_are_told),
-        cmocka_unit_test(a_negated_condition_is_told_as_such),
+        cmocka_unit_test(the_first_failing_condition_is_named),
+        cmocka_unit_test(all_conditions_that_hold_are_named),
+        cmocka_unit_test(a_negated_condition_is_described_as_such),
         cmocka_unit_test(a_missing_key_or_tier_is_named),
         cmocka_unit_test(the_alternative_that_holds_is_named),
-        cmocka_unit_test(of_each_alternative_the_first_failure_is_told),
-        cmocka_unit_test(numbers_and_what_is_none_are_told),
+        cmocka_unit_test(the_first_failure_of_each_alternative_is_named),
+        cmocka_unit_test(comparisons_of_numbers_are_described),
         cmocka_unit_test(values_are_escaped),
     };
 

@@ -73,7 +73,7 @@ static void the_line_is_shown_with_a_caret_under_the_place(void **state)
     assert_int_equal(report.count[RN_WARNING], 1);
 }
 
-static void all_are_told_in_the_order_of_the_files(void **state)
+static void messages_are_in_the_order_of_the_files(void **state)
 {
     uint32_t a = add_file("a", "x\ny\n"), b = add_file("b", "z\n");
 
@@ -93,7 +93,7 @@ static void all_are_told_in_the_order_of_the_files(void **state)
     assert_int_equal(report.kept[3].at.line, 2);
 }
 
-static void the_same_thing_is_said_once(void **state)
+static void a_message_is_reported_once(void **state)
 {
     uint32_t file = add_file("a", "x\n");
 
@@ -107,7 +107,7 @@ static void the_same_thing_is_said_once(void **state)
     assert_int_equal(report.count[RN_WARNING], 1);
 }
 
-static void what_is_about_no_line_shows_none(void **state)
+static void a_message_about_a_file_shows_no_line(void **state)
 {
     uint32_t file = add_file("gone.yaml", "");
 
@@ -168,7 +168,7 @@ static void columns_count_characters(void **state)
                    "              ^\n");
 }
 
-static void what_a_terminal_would_obey_is_escaped(void **state)
+static void terminal_control_bytes_are_escaped(void **state)
 {
     uint32_t file = add_file("a\033[2J", "x\033[2J\x07\x80 \xe2\x80\xae y");
 
@@ -303,7 +303,7 @@ static void an_unknown_key_is_answered_with_the_near_or_with_all(void **state)
                    "              ^\n");
 }
 
-static void somebodys_text_is_quoted_safely(void **state)
+static void foreign_text_is_quoted_safely(void **state)
 {
     char large[100];
 
@@ -339,14 +339,14 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(the_line_is_shown_with_a_caret_under_the_place, set_up,
                                         tear_down),
-        cmocka_unit_test_setup_teardown(all_are_told_in_the_order_of_the_files, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(the_same_thing_is_said_once, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_is_about_no_line_shows_none, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(messages_are_in_the_order_of_the_files, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_message_is_reported_once, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_message_about_a_file_shows_no_line, set_up, tear_down),
         cmocka_unit_test_setup_teardown(after_a_hundred_errors_they_are_only_counted, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(tabs_are_expanded_in_both_lines, set_up, tear_down),
         cmocka_unit_test_setup_teardown(columns_count_characters, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_a_terminal_would_obey_is_escaped, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(terminal_control_bytes_are_escaped, set_up, tear_down),
         cmocka_unit_test_setup_teardown(of_a_long_line_the_part_around_the_caret_is_shown, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(lines_end_as_yaml_says, set_up, tear_down),
@@ -354,7 +354,7 @@ int main(void)
         cmocka_unit_test(a_near_word_is_suggested),
         cmocka_unit_test_setup_teardown(an_unknown_key_is_answered_with_the_near_or_with_all,
                                         set_up, tear_down),
-        cmocka_unit_test(somebodys_text_is_quoted_safely),
+        cmocka_unit_test(foreign_text_is_quoted_safely),
         cmocka_unit_test_setup_teardown(an_endless_message_is_cut, set_up, tear_down),
     };
 

@@ -50,7 +50,7 @@ static void a_class_has_a_hundred_codes(void **state)
     assert_int_equal(size_of(&set), 200);
 }
 
-static void what_is_neither_is_not_added(void **state)
+static void other_words_are_not_added(void **state)
 {
     static const char *const words[] = {"",     "x",    "5",   "50",  "5x",   "5xy", "50x",
                                         "5x0",  "0xx",  "6xx", "9xx", "xxx",  "099", "600",
@@ -122,7 +122,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_code_is_in_its_set_alone),
         cmocka_unit_test(a_class_has_a_hundred_codes),
-        cmocka_unit_test(what_is_neither_is_not_added),
+        cmocka_unit_test(other_words_are_not_added),
         cmocka_unit_test(every_set_survives_being_written),
         cmocka_unit_test(whole_classes_are_written_as_such),
     };

@@ -70,7 +70,7 @@ static void characters_with_a_meaning_must_be_quoted(void **state)
     assert_refused("%YAML 3.0\n---\na: 1\n", "1:1: an unknown version of YAML; leave the line out");
 }
 
-static void bytes_that_are_no_text_are_located(void **state)
+static void bytes_that_are_not_text_are_located(void **state)
 {
     (void)state;
     assert_refused("a: 1\nb: x\x80y\n", "2:5: the byte 0x80 is not UTF-8; save the file as UTF-8");
@@ -92,7 +92,7 @@ int main(void)
         WITH_REPORT(mistakes_of_indentation_are_explained),
         WITH_REPORT(mistakes_of_brackets_and_quotes_are_explained),
         WITH_REPORT(characters_with_a_meaning_must_be_quoted),
-        WITH_REPORT(bytes_that_are_no_text_are_located),
+        WITH_REPORT(bytes_that_are_not_text_are_located),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -139,7 +139,7 @@ static void a_root_without_files_is_enough_if_a_team_has_some(void **state)
     expect_rules("web.login");
 }
 
-static void what_begins_with_a_dot_is_skipped(void **state)
+static void names_with_a_leading_dot_are_skipped(void **state)
 {
     (void)state;
     put_two_teams();
@@ -244,7 +244,7 @@ static void expect_refused(const char *text, const char *said)
     expect_said(said);
 }
 
-static void what_a_team_may_not_say_is_refused(void **state)
+static void sections_of_the_root_are_refused_in_a_team(void **state)
 {
     (void)state;
     put_two_teams();
@@ -271,7 +271,7 @@ static void what_a_team_may_not_say_is_refused(void **state)
                    "there is a limit named \"api.a\" already");
 }
 
-static void the_root_has_the_first_say_about_a_name(void **state)
+static void the_root_owns_the_names_it_uses(void **state)
 {
     (void)state;
     put_two_teams();
@@ -296,7 +296,7 @@ static void odd_directories_are_refused(void **state)
     expect_said("web/inner: error: a directory inside a team's");
 }
 
-static void errors_of_all_teams_are_told_at_the_start(void **state)
+static void errors_of_all_teams_are_reported_at_the_start(void **state)
 {
     (void)state;
     put_two_teams();
@@ -307,7 +307,7 @@ static void errors_of_all_teams_are_told_at_the_start(void **state)
     expect_said("web/a.yaml:1:20: error: unknown key \"lmit\"");
 }
 
-static void a_team_with_an_error_keeps_what_it_had_and_the_others_change(void **state)
+static void a_team_with_an_error_keeps_its_rules_and_the_others_change(void **state)
 {
     (void)state;
     put_two_teams();
@@ -348,7 +348,7 @@ static void a_new_team_with_an_error_has_no_rules_yet(void **state)
     expect_rules("all api.login late.a web.login");
 }
 
-static void what_is_deleted_takes_its_rules_along(void **state)
+static void a_deleted_file_removes_its_rules(void **state)
 {
     (void)state;
     put_two_teams();
@@ -366,7 +366,7 @@ static void what_is_deleted_takes_its_rules_along(void **state)
     assert_null(rn_teams_find(ruleset->teams, RN_SLICE("api")));
 }
 
-static void what_is_kept_must_fit_the_new_root(void **state)
+static void kept_rules_must_fit_the_new_root(void **state)
 {
     (void)state;
     put_two_teams();
@@ -426,19 +426,19 @@ int main(void)
     const struct CMUnitTest tests[] = {
         IN_A_FOLDER(a_sub_directory_is_a_team_and_its_names_have_its_prefix),
         IN_A_FOLDER(a_root_without_files_is_enough_if_a_team_has_some),
-        IN_A_FOLDER(what_begins_with_a_dot_is_skipped),
+        IN_A_FOLDER(names_with_a_leading_dot_are_skipped),
         IN_A_FOLDER(a_link_that_leads_nowhere_is_an_error),
         IN_A_FOLDER(a_link_out_of_the_directory_is_not_followed),
         IN_A_FOLDER(a_link_inside_the_directory_is_followed),
         IN_A_FOLDER(a_team_uses_its_own_tiers_and_attributes_and_the_roots),
-        IN_A_FOLDER(what_a_team_may_not_say_is_refused),
-        IN_A_FOLDER(the_root_has_the_first_say_about_a_name),
+        IN_A_FOLDER(sections_of_the_root_are_refused_in_a_team),
+        IN_A_FOLDER(the_root_owns_the_names_it_uses),
         IN_A_FOLDER(odd_directories_are_refused),
-        IN_A_FOLDER(errors_of_all_teams_are_told_at_the_start),
-        IN_A_FOLDER(a_team_with_an_error_keeps_what_it_had_and_the_others_change),
+        IN_A_FOLDER(errors_of_all_teams_are_reported_at_the_start),
+        IN_A_FOLDER(a_team_with_an_error_keeps_its_rules_and_the_others_change),
         IN_A_FOLDER(a_new_team_with_an_error_has_no_rules_yet),
-        IN_A_FOLDER(what_is_deleted_takes_its_rules_along),
-        IN_A_FOLDER(what_is_kept_must_fit_the_new_root),
+        IN_A_FOLDER(a_deleted_file_removes_its_rules),
+        IN_A_FOLDER(kept_rules_must_fit_the_new_root),
         IN_A_FOLDER(an_error_of_the_root_refuses_everything),
         IN_A_FOLDER(a_limit_that_the_store_cannot_hold_is_its_teams_error),
     };

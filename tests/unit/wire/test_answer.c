@@ -152,7 +152,7 @@ static void the_window_of_a_burst_is_the_time_it_takes_to_come_back(void **state
            "RateLimit-Policy: \"api\";q=7;w=5" CRLF "RateLimit: \"api\";r=499;t=1" CRLF);
 }
 
-static void without_a_rule_there_is_nothing_to_tell(void **state)
+static void without_a_rule_there_are_no_numbers(void **state)
 {
     static const char body[] = "{\"allowed\":true,\"rule\":null,\"limit\":null,\"remaining\":null,"
                                "\"reset_after\":0,\"retry_after\":0,\"delay\":0,\"limits\":[]}";
@@ -167,7 +167,7 @@ static void without_a_rule_there_is_nothing_to_tell(void **state)
     demand(&o, &noon, HEADERS, "");
 }
 
-static void what_is_unlimited_has_no_numbers(void **state)
+static void an_unlimited_decision_has_no_numbers(void **state)
 {
     struct ration_outcome o = one(admits(UINT64_MAX, UINT64_MAX, 0));
 
@@ -198,7 +198,7 @@ static void a_soft_admission_is_marked(void **state)
     demand(&o, &noon, HEADERS, "");
 }
 
-static void limits_in_shadow_mode_are_told_to_operators_only(void **state)
+static void shadow_limits_are_hidden_from_clients(void **state)
 {
     struct ration_outcome o = nothing();
 
@@ -320,7 +320,7 @@ static void the_rule_chooses_the_family_of_headers(void **state)
     demand(&o, &noon, HEADERS, "Retry-After: 1" CRLF);
 }
 
-static void a_request_that_can_never_be_admitted_is_not_asked_back(void **state)
+static void a_request_that_never_fits_has_no_retry_after(void **state)
 {
     struct ration_outcome o = one(refuses(100, RATION_NEVER, 0));
 
@@ -340,7 +340,7 @@ static void a_request_that_can_never_be_admitted_is_not_asked_back(void **state)
     "\"allowed\":false,\"rule\":null,\"limit\":null,\"remaining\":null,\"reset_after\":0,"         \
     "\"retry_after\":null,\"delay\":0,\"limits\":[],\"error\":\"denied\""
 
-static void the_deny_list_tells_no_numbers(void **state)
+static void a_denied_request_has_no_numbers(void **state)
 {
     struct ration_outcome o = nothing();
 
@@ -478,17 +478,17 @@ int main(void)
         cmocka_unit_test(an_admission_by_one_limit),
         cmocka_unit_test(an_admission_by_three_limits_of_two_rules),
         cmocka_unit_test(the_window_of_a_burst_is_the_time_it_takes_to_come_back),
-        cmocka_unit_test(without_a_rule_there_is_nothing_to_tell),
-        cmocka_unit_test(what_is_unlimited_has_no_numbers),
+        cmocka_unit_test(without_a_rule_there_are_no_numbers),
+        cmocka_unit_test(an_unlimited_decision_has_no_numbers),
         cmocka_unit_test(a_soft_admission_is_marked),
-        cmocka_unit_test(limits_in_shadow_mode_are_told_to_operators_only),
+        cmocka_unit_test(shadow_limits_are_hidden_from_clients),
         cmocka_unit_test(a_service_in_shadow_mode_sends_no_headers),
         cmocka_unit_test(places_have_no_window),
         cmocka_unit_test(a_limit_of_the_request_has_no_rule),
         cmocka_unit_test(a_refusal_says_when_to_come_back),
         cmocka_unit_test(the_rule_chooses_the_family_of_headers),
-        cmocka_unit_test(a_request_that_can_never_be_admitted_is_not_asked_back),
-        cmocka_unit_test(the_deny_list_tells_no_numbers),
+        cmocka_unit_test(a_request_that_never_fits_has_no_retry_after),
+        cmocka_unit_test(a_denied_request_has_no_numbers),
         cmocka_unit_test(a_problem_names_the_policies_that_refused),
         cmocka_unit_test(messages_and_names_are_escaped),
         cmocka_unit_test(fields_never_have_more_than_fifteen_digits),

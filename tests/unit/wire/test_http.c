@@ -318,7 +318,7 @@ static void a_parser_says_how_many_bytes_it_needs(void **state)
     assert_int_equal(parser.need, sizeof chunk - 1 - 3 + 32 + 2 + 5);
 }
 
-static void a_continue_is_due_once_and_only_if_the_body_is_not_there(void **state)
+static void continue_is_sent_once_and_only_before_the_body(void **state)
 {
     static const char text[] =
         "POST / HTTP/1.1\r\n" HOST "Content-Length: 3\r\nExpect: 100-Continue\r\n\r\nabc";
@@ -425,7 +425,7 @@ static void expect_answer(struct rn_buf *out, const char *expected)
     rn_buf_clear(out);
 }
 
-static void answers_say_how_long_they_are(void **state)
+static void responses_have_a_content_length(void **state)
 {
     struct rn_buf out = {0};
 
@@ -498,11 +498,11 @@ int main(void)
         cmocka_unit_test(chunks_of_a_byte_each_are_refused_sooner_or_later),
         cmocka_unit_test(a_parser_is_small),
         cmocka_unit_test(a_parser_says_how_many_bytes_it_needs),
-        cmocka_unit_test(a_continue_is_due_once_and_only_if_the_body_is_not_there),
+        cmocka_unit_test(continue_is_sent_once_and_only_before_the_body),
         cmocka_unit_test(headers_are_found_by_name),
         cmocka_unit_test(single_bytes_cost_no_more_than_their_number),
         cmocka_unit_test(queries_are_decoded),
-        cmocka_unit_test(answers_say_how_long_they_are),
+        cmocka_unit_test(responses_have_a_content_length),
         cmocka_unit_test(a_header_stays_on_its_line),
         cmocka_unit_test(statuses_have_reasons),
     };

@@ -194,7 +194,7 @@ static void mistakes_are_named_with_place_and_remedy(void **state)
     }
 }
 
-static void no_text_at_all_is_no_value(void **state)
+static void an_empty_text_is_refused(void **state)
 {
     struct rn_json json;
 
@@ -214,7 +214,7 @@ static void sixteen_levels_are_fine(void **state)
     free(r.text);
 }
 
-static void an_objection_of_the_caller_ends_the_reading(void **state)
+static void an_error_of_the_caller_ends_the_reading(void **state)
 {
     struct reading r;
     struct rn_json_token token;
@@ -432,9 +432,9 @@ int main(void)
         cmocka_unit_test(tokens_know_where_they_and_their_names_stand),
         cmocka_unit_test(every_escape_means_what_it_should),
         cmocka_unit_test(mistakes_are_named_with_place_and_remedy),
-        cmocka_unit_test(no_text_at_all_is_no_value),
+        cmocka_unit_test(an_empty_text_is_refused),
         cmocka_unit_test(sixteen_levels_are_fine),
-        cmocka_unit_test(an_objection_of_the_caller_ends_the_reading),
+        cmocka_unit_test(an_error_of_the_caller_ends_the_reading),
         cmocka_unit_test(skipping_passes_over_the_rest_of_a_level),
         cmocka_unit_test(whole_numbers_are_exact_to_their_edges),
         cmocka_unit_test(seconds_are_rounded_to_the_nearest_nanosecond),

@@ -51,7 +51,7 @@ static void labels_cannot_break_the_format(void **state)
     demand(&out, "x{rule=\"a\\\"b\\\\c\\nd} 1\xc3\xa9\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\"} 7\n");
 }
 
-static void fractions_read_back_as_what_they_were(void **state)
+static void doubles_survive_a_round_trip(void **state)
 {
     struct rn_buf out = {0};
 
@@ -149,7 +149,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_family_has_help_and_type_and_samples),
         cmocka_unit_test(labels_cannot_break_the_format),
-        cmocka_unit_test(fractions_read_back_as_what_they_were),
+        cmocka_unit_test(doubles_survive_a_round_trip),
         cmocka_unit_test(times_are_counted_below_the_bound_they_do_not_exceed),
         cmocka_unit_test(a_histogram_is_cumulative),
     };

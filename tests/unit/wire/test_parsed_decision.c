@@ -123,7 +123,7 @@ static void a_refusal_is_read_in_full(void **state)
     assert_false(outcome.soft || outcome.shadow_refused || outcome.hold);
 }
 
-static void nulls_are_no_limit_and_never(void **state)
+static void null_means_no_limit_or_never(void **state)
 {
     static const struct pair changes[] = {
         {"limit", "-"}, {"remaining", "-"}, {"retry_after", "-"}, {"rule", "-"}};
@@ -155,7 +155,7 @@ static void a_charge_by_outcome_comes_with_its_ticket(void **state)
     assert_false(read_one("charge", ""));
 }
 
-static void a_turn_that_can_be_left_comes_with_its_ticket(void **state)
+static void a_place_in_a_queue_comes_with_its_ticket(void **state)
 {
     (void)state;
     assert_true(read_one("turn", "ticket"));
@@ -163,14 +163,14 @@ static void a_turn_that_can_be_left_comes_with_its_ticket(void **state)
     assert_false(read_one("turn", ""));
 }
 
-static void what_a_later_rationd_tells_is_skipped(void **state)
+static void unknown_members_are_skipped(void **state)
 {
     (void)state;
     assert_true(read_one("tomorrow", "[api]"));
     assert_true(read_one("tomorrow", "-"));
 }
 
-static void nothing_that_is_needed_may_be_missing(void **state)
+static void required_members_must_be_there(void **state)
 {
     (void)state;
     for (size_t i = 0; i < PAIRS; i++)
@@ -178,7 +178,7 @@ static void nothing_that_is_needed_may_be_missing(void **state)
             fail_msg("nobody misses %s", refusal[i].name);
 }
 
-static void what_cannot_be_is_no_decision(void **state)
+static void impossible_values_are_refused(void **state)
 {
     static const struct pair bad[] = {
         {"allowed", ":2"},
@@ -239,13 +239,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_refusal_is_read_in_full),
-        cmocka_unit_test(nulls_are_no_limit_and_never),
+        cmocka_unit_test(null_means_no_limit_or_never),
         cmocka_unit_test(places_come_with_a_lease_and_its_length),
         cmocka_unit_test(a_charge_by_outcome_comes_with_its_ticket),
-        cmocka_unit_test(a_turn_that_can_be_left_comes_with_its_ticket),
-        cmocka_unit_test(what_a_later_rationd_tells_is_skipped),
-        cmocka_unit_test(nothing_that_is_needed_may_be_missing),
-        cmocka_unit_test(what_cannot_be_is_no_decision),
+        cmocka_unit_test(a_place_in_a_queue_comes_with_its_ticket),
+        cmocka_unit_test(unknown_members_are_skipped),
+        cmocka_unit_test(required_members_must_be_there),
+        cmocka_unit_test(impossible_values_are_refused),
         cmocka_unit_test(a_reply_that_is_cut_or_too_long_is_no_decision),
     };
 

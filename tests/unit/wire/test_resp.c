@@ -313,7 +313,7 @@ static size_t say_again(const char *said, const char *data, size_t len, struct r
 
 #define SAID "*4\r\n$4\r\nTAKE\r\n$5\r\nalice\r\n$3\r\n100\r\n$2\r\n60\r\n"
 
-static void a_command_said_again_is_known_by_all_but_its_argument(void **state)
+static void a_repeated_command_matches_the_template(void **state)
 {
     static const char bob[] = "*4\r\n$4\r\nTAKE\r\n$3\r\nbob\r\n$3\r\n100\r\n$2\r\n60\r\n";
     static const char twelve[] =
@@ -330,7 +330,7 @@ static void a_command_said_again_is_known_by_all_but_its_argument(void **state)
 }
 
 /* Whatever byte is another one: what is passed is what would be parsed. */
-static void a_command_said_otherwise_is_not_taken_for_it(void **state)
+static void a_different_command_does_not_match(void **state)
 {
     size_t len = sizeof SAID - 1, same = 0;
 
@@ -359,7 +359,7 @@ static void a_command_said_otherwise_is_not_taken_for_it(void **state)
     assert_int_equal(same, len + 5 * 255); /* as it was, and each byte of the argument */
 }
 
-static void what_is_inline_or_has_no_argument_is_never_known_again(void **state)
+static void inline_commands_have_no_template(void **state)
 {
     static const char *const said[] = {"TAKE alice\r\n", "\"*4\" alice\r\n",
                                        "*1\r\n$4\r\nTAKE\r\n"};
@@ -494,9 +494,9 @@ int main(void)
         cmocka_unit_test(unbalanced_quotes_are_refused),
         cmocka_unit_test(long_lines_are_refused),
         cmocka_unit_test(lines_of_too_many_words_are_refused),
-        cmocka_unit_test(a_command_said_again_is_known_by_all_but_its_argument),
-        cmocka_unit_test(a_command_said_otherwise_is_not_taken_for_it),
-        cmocka_unit_test(what_is_inline_or_has_no_argument_is_never_known_again),
+        cmocka_unit_test(a_repeated_command_matches_the_template),
+        cmocka_unit_test(a_different_command_does_not_match),
+        cmocka_unit_test(inline_commands_have_no_template),
         cmocka_unit_test(simple_replies_are_as_the_protocol_says),
         cmocka_unit_test(pieces_of_replies_are_as_the_protocol_says),
         cmocka_unit_test(integers_are_written_in_full),

@@ -90,7 +90,7 @@ static void what_follows_a_reply_is_left_alone(void **state)
     assert_int_equal(at, 4);
 }
 
-static void what_is_no_reply_is_said_at_once(void **state)
+static void a_bad_reply_is_refused_at_once(void **state)
 {
     static const char *const bad[] = {
         "?",
@@ -121,7 +121,7 @@ static void what_is_no_reply_is_said_at_once(void **state)
     assert_int_equal(pass_text("$1\r\nab"), RN_PARSE_MORE); /* until the line's end is there */
 }
 
-static void what_never_ends_or_is_too_deep_is_refused(void **state)
+static void endless_and_deep_replies_are_refused(void **state)
 {
     struct rn_buf text = {0};
     size_t at;
@@ -150,8 +150,8 @@ int main(void)
         cmocka_unit_test(each_kind_is_read),
         cmocka_unit_test(a_reply_in_pieces_is_waited_for_and_never_read_too_far),
         cmocka_unit_test(what_follows_a_reply_is_left_alone),
-        cmocka_unit_test(what_is_no_reply_is_said_at_once),
-        cmocka_unit_test(what_never_ends_or_is_too_deep_is_refused),
+        cmocka_unit_test(a_bad_reply_is_refused_at_once),
+        cmocka_unit_test(endless_and_deep_replies_are_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -67,7 +67,7 @@ static void a_request_is_read_whole_and_unknown_fields_are_skipped(void **state)
     check_full();
 }
 
-static void json_says_the_same(void **state)
+static void json_gives_the_same_request(void **state)
 {
     (void)state;
     assert_int_equal(read_json("{\"domain\":\"d\",\"hitsAddend\":9,\"descriptors\":["
@@ -87,7 +87,7 @@ static void json_says_the_same(void **state)
     check_full();
 }
 
-static void hits_of_nothing_are_told_from_none(void **state)
+static void zero_hits_differ_from_absent_hits(void **state)
 {
     (void)state;
     assert_int_equal(READ("\x0a\x01"
@@ -108,7 +108,7 @@ static void a_nul_does_not_end_a_text(void **state)
     assert_int_equal(reader.request.asks[0].entries[0].value_len, 3);
 }
 
-static void what_makes_no_sense_is_refused(void **state)
+static void invalid_requests_are_refused(void **state)
 {
     (void)state;
     assert_int_equal(READ(""), RATION_EINVAL);
@@ -138,7 +138,7 @@ static void what_makes_no_sense_is_refused(void **state)
                      RATION_EPARSE);
 }
 
-static void too_many_parts_are_refused_before_they_cost(void **state)
+static void too_many_parts_are_refused_early(void **state)
 {
     static char message[RN_RLS_MESSAGE_MAX] = "\x0a\x01"
                                               "d\x12\xff\xff\x03";
@@ -228,7 +228,7 @@ static void keep(const char *key, const char *value, bool text)
     rn_rls_keep(&reader, &(struct ration_metadata){key, strlen(key), value, strlen(value), text});
 }
 
-static void metadata_is_a_tree_again(void **state)
+static void metadata_becomes_a_tree(void **state)
 {
     struct ration_descriptors_outcome o = {.allowed = true, .decided_by = -1};
     struct rn_buf out = {0};
@@ -287,15 +287,15 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_request_is_read_whole_and_unknown_fields_are_skipped),
-        cmocka_unit_test(json_says_the_same),
-        cmocka_unit_test(hits_of_nothing_are_told_from_none),
+        cmocka_unit_test(json_gives_the_same_request),
+        cmocka_unit_test(zero_hits_differ_from_absent_hits),
         cmocka_unit_test(a_nul_does_not_end_a_text),
-        cmocka_unit_test(what_makes_no_sense_is_refused),
-        cmocka_unit_test(too_many_parts_are_refused_before_they_cost),
+        cmocka_unit_test(invalid_requests_are_refused),
+        cmocka_unit_test(too_many_parts_are_refused_early),
         cmocka_unit_test(faults_of_json_have_a_place),
         cmocka_unit_test(an_answer_is_written_as_bytes),
         cmocka_unit_test(an_answer_is_written_as_json),
-        cmocka_unit_test(metadata_is_a_tree_again),
+        cmocka_unit_test(metadata_becomes_a_tree),
         cmocka_unit_test(more_metadata_than_fits_is_left_out),
         cmocka_unit_test(health_is_read_and_written),
     };

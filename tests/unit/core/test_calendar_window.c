@@ -168,7 +168,7 @@ static void the_longest_window_is_not_cut_and_no_longer_one_stays(void **unused)
         assert_ends(&s, day_ends[3], day_ends[4]);
         take(&s, day_ends[3] + 1, 1);
         assert_ends(&s, day_ends[3] + 1, day_ends[4]);
-        /* Time that went back a year: nobody waits longer than the longest. */
+        /* Time that went back a year: no wait is longer than the longest. */
         int64_t back = BASE - 365 * DAY;
 
         assert_in_range(take(&s, back, amounts[i]).retry_after_ns, 1, 49 * HOUR + QUANTUM);
@@ -177,7 +177,7 @@ static void the_longest_window_is_not_cut_and_no_longer_one_stays(void **unused)
     }
 }
 
-/* A caller who spreads shifts each key's wall time back by a part of the spread. */
+/* A caller that spreads shifts each key's wall time back by a part of the spread. */
 static void ends_can_be_spread_by_key(void **unused)
 {
     static const int64_t later[] = {0, SECOND, 10 * MINUTE, 3 * HOUR};

@@ -82,7 +82,7 @@ static void acquire_and_compare(struct subject *s, struct leases *l, int64_t now
 static void renew_or_release_and_compare(struct subject *s, struct leases *l, int64_t now)
 {
     int64_t lease_ns = (int64_t)random_scale(1, (uint64_t)(10 * SECOND));
-    uint64_t id = 1 + random_below(l->last_id + 2); /* now and then nobody's */
+    uint64_t id = 1 + random_below(l->last_id + 2); /* now and then one that no lease has */
     bool live = id <= l->last_id && l->end[id] > now;
     enum rn_op op = random_below(2) ? RN_RENEW : RN_RELEASE;
 

@@ -246,7 +246,7 @@ static void departures_from_a_queue_keep_their_distance(void **unused)
 
             need(&s, answer.allowed ? answer.delay_ns >= 0 : answer.delay_ns == 0);
             if (answer.allowed) {
-                if (answer.delay_ns == 0) /* the queue was empty: count anew */
+                if (answer.delay_ns == 0) /* the queue was empty: start to count again */
                     first = now, units = 0;
                 need(&s, (model_int)(leaves - first) * (model_int)spec.amount >=
                              units * spec.period_ns);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A store of any kind, plugged in, and who asks it. */
+/* A store of any kind and a client that charges it. */
 #ifndef TEST_STORE_CONTRACT_CLIENT_H
 #define TEST_STORE_CONTRACT_CLIENT_H
 

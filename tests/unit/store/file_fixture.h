@@ -217,7 +217,7 @@ static inline int64_t spend(struct rn_table *table)
     return now;
 }
 
-/* Looked at as of `now`, nobody has more or less than was left. */
+/* Looked at as of `now`, no key has more or less than was left. */
 static inline void expect_spent(struct rn_table *table, int64_t now)
 {
     for (unsigned i = 0; i < PEOPLE; i++) {

@@ -259,7 +259,7 @@ static void a_claim_left_behind_blocks_nobody(void **state)
 
 /* ---- time */
 
-/* As if the machine had been booted anew, with this as the last time used. */
+/* As if the machine had been booted again, with this as the last time used. */
 static void reboot(int64_t last_seen_ns)
 {
     struct bytes file = read_all();

@@ -19,7 +19,7 @@ static int64_t make_spent_file(void)
     return now;
 }
 
-/* One of each form, for tests that look often: nobody has more or less than was left. */
+/* One of each form, for tests that look often: no key has more or less than was left. */
 static void expect_some_spent(struct rn_table *table, int64_t now)
 {
     for (unsigned i = 0; i < KINDS; i++) {
@@ -191,7 +191,7 @@ static void who_joins_does_not_follow_a_clock_that_went_wrong(void **state)
 }
 
 /* Bytes behind the header: nothing is promised about the keys they hold, but everything
- * still answers, and nobody is refused for longer than a limit can. */
+ * still answers, and no key is refused for longer than a limit can. */
 static void damage_behind_the_header_harms_nobody_else(void **state)
 {
     uint64_t seed = 42;

@@ -238,7 +238,7 @@ static void without_room_to_rebuild_the_old_file_stays(void **state)
 
     (void)state;
     rn_table_close(table);
-    /* the old file is larger than the limit, which binds only what is written anew */
+    /* the old file is larger than the limit, which binds only what is written from now on */
     int status;
     pid_t child = fork();
 

@@ -164,7 +164,7 @@ static void expect_prices(double block_share)
             for (unsigned k = 0; k < WAYS; k++)
                 each[k] = cheapest(ways[k], &cost[k]);
             print_row(limits[i].name, last ? "evict_last" : "evict", each, cost);
-            /* Whoever has spent five is not forgotten for one or three. */
+            /* A key that has spent five is not evicted for one that has spent one or three. */
             assert_true(each[0] == 0 || each[0] == AMOUNT);
             assert_true(each[3] == 0 || cost[3] >= AMOUNT);
             if (!last)

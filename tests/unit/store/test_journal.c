@@ -367,7 +367,7 @@ static void a_rewritten_journal_is_read_anew_and_counts_on(void **state)
     put(&c, &sc, "next");
     assert_int_equal(c.sequence, 7);
     assert_int_equal(sc.count, 3);
-    /* Who rewrote it need not read its own again. */
+    /* The process that rewrote the file need not read it again. */
     sa.count = sa.restarts = 0;
     assert_int_equal(read_new(&a, &sa, &error), 0);
     assert_int_equal(sa.restarts, 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Block memory shared by threads, and by processes that are killed: keys of ever
- * other sizes come and go while blocks are moved out of sparse slabs. Every state
+ * Block memory shared by threads, and by processes that are killed: keys of
+ * changing sizes come and go while blocks are moved out of sparse slabs. Every state
  * is what its key has spent, and within capacity none is lost.
  */
 #include <setjmp.h>

@@ -224,7 +224,7 @@ static int note_entry(void *arg, const struct rn_table_entry *entry)
         c->count++;
         return 0;
     }
-    fail_msg("a key that nobody charged");
+    fail_msg("a key that was never charged");
     return 1;
 }
 

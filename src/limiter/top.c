@@ -61,22 +61,6 @@ static uint64_t weight_of(struct rn_stripe *s, int64_t now_ns)
     return seen % interval == 0 ? interval : 0;
 }
 
-/* The entry of this hash, or the entry that it takes over. */
-static size_t find(const struct rn_top *top, uint64_t hash)
-{
-    size_t least = 0;
-
-    for (size_t i = 0; i < top->count; i++)
-        if (top->hashes[i] == hash)
-            return i;
-    if (top->count < RN_TOP_ENTRIES)
-        return top->count;
-    for (size_t i = 1; i < RN_TOP_ENTRIES; i++)
-        if (top->entries[i].refused < top->entries[least].refused)
-            least = i;
-    return least;
-}
-
 void rn_top_note(struct rn_top *top, struct rn_stripe *stripe, uint32_t limit, struct rn_slice rule,
                  const struct ration_charge *c)
 {
@@ -84,11 +68,20 @@ void rn_top_note(struct rn_top *top, struct rn_stripe *stripe, uint32_t limit, s
 
     if (weight == 0 || !try_lock(top))
         return;
-    size_t i = find(top, c->hash);
+    size_t i = 0;
+
+    while (i < top->count && top->hashes[i] != c->hash)
+        i++;
+    if (i == RN_TOP_ENTRIES) { /* takes over the entry with the smallest count */
+        i = 0;
+        for (size_t k = 1; k < RN_TOP_ENTRIES; k++)
+            if (top->entries[k].refused < top->entries[i].refused)
+                i = k;
+    } else if (i == top->count) {
+        top->count++;
+    }
     struct ration_top *entry = &top->entries[i];
 
-    if (i == top->count)
-        top->count++;
     if (top->hashes[i] != c->hash || entry->name_len == 0) {
         size_t most = sizeof entry->name - 1, len = c->key_len < most ? c->key_len : most;
 

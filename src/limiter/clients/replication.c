@@ -174,29 +174,6 @@ static bool is_news(struct rn_clients *c, const struct rn_client *client,
     return false;
 }
 
-/* How many of the items must be applied, as records. */
-static size_t choose(struct ration *r, const struct rn_replication_item *items, size_t n,
-                     struct rn_record *records, struct rn_replication_merged *merged)
-{
-    struct rn_client client;
-    size_t count = 0;
-
-    for (size_t i = 0; i < n; i++) {
-        bool whole = is_whole(&items[i], &client);
-        bool ban = rn_client_change_is_ban(items[i].kind);
-
-        if (whole && !is_news(&r->clients, &client, &items[i]))
-            continue;
-        if (whole && (rn_client_change_deletes(items[i].kind) ||
-                      rn_clients_room(r, &client, ban, NULL) == 0))
-            records[count++] =
-                (struct rn_record){.kind = items[i].kind, .payload = items[i].payload};
-        else
-            merged->refused++;
-    }
-    return count;
-}
-
 int rn_replication_merge(struct ration *r, const struct rn_replication_item *items, size_t n,
                          struct rn_replication_merged *merged, struct ration_error *error)
 {
@@ -204,11 +181,23 @@ int rn_replication_merge(struct ration *r, const struct rn_replication_item *ite
     int code = records
                    ? rn_clients_try_begin(r, RATION_NOW, error)
                    : rn_error_set(error, RATION_ENOMEM, 0, "out of memory for overrides and bans");
+    struct rn_client client;
+    size_t count = 0;
 
     *merged = (struct rn_replication_merged){0};
-    if (code == 0) {
-        size_t count = choose(r, items, n, records, merged);
+    for (size_t i = 0; i < n && code == 0; i++) {
+        const struct rn_replication_item *item = &items[i];
+        bool whole = is_whole(item, &client);
 
+        if (whole && !is_news(&r->clients, &client, item))
+            continue;
+        if (whole && (rn_client_change_deletes(item->kind) ||
+                      rn_clients_room(r, &client, rn_client_change_is_ban(item->kind), NULL) == 0))
+            records[count++] = (struct rn_record){.kind = item->kind, .payload = item->payload};
+        else
+            merged->refused++;
+    }
+    if (code == 0) {
         r->clients.merging = true;
         code = count > 0 ? rn_clients_apply(r, records, count, error) : 0;
         r->clients.merging = false;

@@ -61,10 +61,9 @@ void rn_admin_top(struct rn_http_context *c);
 void rn_admin_get_shadow(struct rn_http_context *c);
 void rn_admin_put_shadow(struct rn_http_context *c);
 
-/* metrics.c, and the parts of the page in metrics_rules.c and metrics_process.c */
+/* metrics.c, and a part of the page in metrics_rules.c */
 void rn_admin_metrics(struct rn_http_context *c);
 void rn_admin_metrics_put_rules(struct rn_buf *out, struct rn_front *front);
-void rn_admin_metrics_put_process(struct rn_buf *out);
 
 /* rules.c */
 void rn_admin_get_rules(struct rn_http_context *c);

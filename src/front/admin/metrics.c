@@ -2,6 +2,12 @@
 /*
  * The page of metrics for Prometheus. docs/metrics.md lists what is here.
  */
+#include <dirent.h>
+#include <stdio.h>
+#include <sys/resource.h>
+#include <sys/time.h>
+#include <unistd.h>
+
 #include <ration/clients.h>
 
 #include "front/admin/admin_internal.h"
@@ -175,6 +181,55 @@ static void put_connections(struct rn_buf *out, const struct rn_server *server)
                          rn_server_unfinished(server));
 }
 
+/* --- the process ---------------------------------------------------------------------------- */
+
+static double seconds(struct timeval t)
+{
+    return (double)t.tv_sec + (double)t.tv_usec / 1e6;
+}
+
+static uint64_t count_descriptors(void)
+{
+    DIR *folder = opendir("/proc/self/fd");
+    uint64_t count = 0;
+
+    if (!folder)
+        return 0;
+    for (const struct dirent *entry; (entry = readdir(folder)) != NULL;)
+        count += entry->d_name[0] != '.';
+    closedir(folder);
+    return count - (count != 0); /* without the folder's */
+}
+
+/* What the system says about the process. Values that it does not give are 0. */
+static void put_process(struct rn_buf *out)
+{
+    unsigned long long pages = 0, resident = 0;
+    uint64_t page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
+    FILE *file = fopen("/proc/self/statm", "re");
+    struct rlimit limit = {0};
+    struct rusage usage = {0};
+
+    if (file) {
+        if (fscanf(file, "%llu %llu", &pages, &resident) != 2)
+            pages = resident = 0;
+        fclose(file);
+    }
+    (void)getrusage(RUSAGE_SELF, &usage);
+    (void)getrlimit(RLIMIT_NOFILE, &limit);
+    rn_metrics_put_number(out, "process_cpu_seconds_total", RN_METRICS_COUNTER,
+                          "CPU time that the process has used.",
+                          seconds(usage.ru_utime) + seconds(usage.ru_stime));
+    rn_metrics_put_gauge(out, "process_resident_memory_bytes",
+                         "Memory of the process that is present.", resident * page_bytes);
+    rn_metrics_put_gauge(out, "process_virtual_memory_bytes", "Address space of the process.",
+                         pages * page_bytes);
+    rn_metrics_put_gauge(out, "process_open_fds", "File descriptors that are open.",
+                         count_descriptors());
+    rn_metrics_put_gauge(out, "process_max_fds", "File descriptors that may be open.",
+                         limit.rlim_cur);
+}
+
 /* --- the page ------------------------------------------------------------------------------ */
 
 static void put_memory(struct rn_buf *out, struct rn_front *front)
@@ -226,7 +281,7 @@ void rn_admin_metrics(struct rn_http_context *c)
     rn_metrics_put_number(out, "process_start_time_seconds", RN_METRICS_GAUGE,
                           "When the process started, as Unix time.",
                           (double)front->started_ns / NS_PER_SECOND);
-    rn_admin_metrics_put_process(out);
+    put_process(out);
     if (out->failed) {
         rn_front_http_error(c, 503, "memory", "out of memory");
         return;

@@ -17,6 +17,9 @@
  * module they take 7 pages instead of 20. */
 #define RN_HOT __attribute__((hot))
 
+/* A short function on the way of every decision: must be inlined, however often it is called. */
+#define RN_INLINE __attribute__((always_inline)) inline
+
 /* A function that few decisions run: must not be inlined. */
 #define RN_ASIDE __attribute__((noinline))
 

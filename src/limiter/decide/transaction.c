@@ -42,8 +42,8 @@
 #include "limiter/limiter.h"
 #include "limiter/state.h"
 
-void rn_transaction_ask(struct rn_transaction *tx, size_t item, const struct rn_compiled *l,
-                        enum rn_op op, uint64_t cost)
+RN_INLINE static void ask(struct rn_transaction *tx, size_t item, const struct rn_compiled *l,
+                          enum rn_op op, uint64_t cost)
 {
     struct rn_charge *charge = &tx->batch[tx->batch_n];
 
@@ -57,6 +57,12 @@ void rn_transaction_ask(struct rn_transaction *tx, size_t item, const struct rn_
                                   .cost = cost,
                                   .id = tx->items[item].lease,
                                   .lease_ns = l->limit.lease_ns};
+}
+
+void rn_transaction_ask(struct rn_transaction *tx, size_t item, const struct rn_compiled *l,
+                        enum rn_op op, uint64_t cost)
+{
+    ask(tx, item, l, op, cost);
 }
 
 /* The error of a shadow limit stays with its charge and stops no request. */
@@ -112,8 +118,8 @@ RN_HOT static bool look(struct rn_transaction *tx)
     for (size_t i = 0; i < tx->n; i++) {
         uint64_t cost = tx->charges[i].cost, keep = cost ? tx->items[i].keep : 0;
 
-        rn_transaction_ask(tx, i, tx->items[i].limit, RN_PEEK,
-                           cost < UINT64_MAX - keep ? cost + keep : UINT64_MAX);
+        ask(tx, i, tx->items[i].limit, RN_PEEK,
+            cost < UINT64_MAX - keep ? cost + keep : UINT64_MAX);
     }
     rn_transaction_apply(tx);
     for (size_t i = 0; i < tx->n; i++) {
@@ -174,7 +180,7 @@ RN_HOT static bool take(struct rn_transaction *tx)
         uint64_t cost = tx->charges[tx->order[i]].cost;
 
         tx->batch_n = 0;
-        rn_transaction_ask(tx, tx->order[i], item->limit, RN_TAKE, cost);
+        ask(tx, tx->order[i], item->limit, RN_TAKE, cost);
         rn_transaction_apply(tx);
         if (tx->batch[0].error != 0)
             return rn_transaction_fail(tx, tx->order[i], tx->batch[0].error);

@@ -116,6 +116,10 @@ RN_HOT void rn_verdict_finish(struct rn_transaction *tx, bool allowed)
         const struct ration_charge *c = &tx->charges[i];
         unsigned own = result;
 
+        if (rn_likely(result == RN_RESULT_ALLOWED && c->error == 0 && c->verdict.allowed)) {
+            rn_stats_count(s, rn_stats_row(s, l->index), RN_RESULT_ALLOWED, 0);
+            continue;
+        }
         if (c->error != 0 && result == RN_RESULT_ALLOWED) { /* a shadow limit */
             rn_limiter_count(s, l, RN_RESULT_FAILED);
             continue;
@@ -123,12 +127,15 @@ RN_HOT void rn_verdict_finish(struct rn_transaction *tx, bool allowed)
         if (result == RN_RESULT_FAILED ? c->error == 0
                                        : !allowed && (tx->items[i].shadow || c->verdict.allowed))
             continue; /* it did not contribute to the result */
-        if (result == RN_RESULT_ALLOWED && !c->verdict.allowed)
+        if (result == RN_RESULT_ALLOWED)
             own |= RN_RESULT_SHADOWED;
         total |= own;
         rn_stats_count(s, rn_stats_row(s, l->index), own, 0);
         if (result == RN_RESULT_REFUSED)
             rn_top_note(tx->r->top, s, l->index, RN_SLICE(""), c);
     }
-    rn_stats_count_total(s, total);
+    if (rn_likely(total == RN_RESULT_ALLOWED))
+        rn_stats_count_total(s, RN_RESULT_ALLOWED);
+    else
+        rn_stats_count_total(s, total);
 }

@@ -300,7 +300,7 @@ static void begin(void *arg, const struct rn_explained_request *request)
     const struct rn_list_entry *entry = request->entry;
     bool native = !d || request->ruleset->apply_to_envoy;
 
-    put_attributes(w, d ? NULL : request->ruleset);
+    put_attributes(w, d || request->ruleset->domain_count > 0 ? NULL : request->ruleset);
     if (native && paths->text[0].data) {
         rn_members_open(w->m, "readings", '[');
         for (uint32_t i = 0; i < paths->count && !paths->unreadable; i++)

@@ -134,6 +134,19 @@ def test_explain_says_which_list_applies(ration, daemon):
     assert "would be refused by the deny list" in answer.out
 
 
+SHADOWED = "mode: shadow\ndeny: [{ip: 203.0.113.0/24}]\nlimits: [{name: a, key: ip, limit: 5 per minute}]\n"
+OF_ENVOY = "domain: shop\ndescriptors: [{key: user, rate_limit: {unit: minute, requests_per_unit: 5}}]\n"
+
+
+@pytest.mark.parametrize("rules, asked, says, never", [
+    (SHADOWED, "ip=203.0.113.5", "would be allowed though on the deny list", "allow list"),
+    (OF_ENVOY, "user=ann", "would be allowed", "no rule looks at it")])
+def test_explain_of_a_daemon_names_the_list_and_knows_rules_of_envoy(tmp_path, rules, asked, says, never):
+    with Daemon(tmp_path, rules) as daemon:
+        answer = run("explain", asked, env={"RATION_ADMIN": daemon.addresses["admin"]})
+    assert says in answer.out and never not in answer.out, answer
+
+
 # --- clients --------------------------------------------------------------------------
 
 

@@ -2,10 +2,10 @@
 /*
  * Classifies answers of a server under load, one complete answer at a time.
  */
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
+#include "base/number.h"
 #include "cli/bench/request_writer.h"
 #include "wire/resp_reply.h"
 
@@ -39,7 +39,8 @@ static enum rn_bench_result read_http(const char *data, size_t len, size_t *used
 {
     static const char refusal[] = "{\"allowed\":false";
     const char *end = memmem(data, len, "\r\n\r\n", 4), *line = data;
-    size_t head = end == NULL ? 0 : (size_t)(end - data) + 4, body;
+    size_t head = end == NULL ? 0 : (size_t)(end - data) + 4, at;
+    uint64_t body;
 
     if (memcmp(data, "HTTP/1.1 ", len < 9 ? len : 9) != 0 || (end == NULL && len > HEAD_MAX))
         return RN_BENCH_FOREIGN;
@@ -48,7 +49,11 @@ static enum rn_bench_result read_http(const char *data, size_t len, size_t *used
     while (strncasecmp(line, "content-length:", 15) != 0)
         if ((line = (const char *)memchr(line, '\n', (size_t)(end + 2 - line)) + 1) == end + 2)
             return RN_BENCH_FOREIGN;
-    body = strtoull(line + 15, NULL, 10);
+    at = (size_t)(line + 15 - data);
+    while (at < head && data[at] == ' ')
+        at++;
+    if (rn_number_parse(data, head, &at, &body, NULL) != 0)
+        return RN_BENCH_FOREIGN;
     if (len - head < body)
         return RN_BENCH_MORE;
     *used = head + body;

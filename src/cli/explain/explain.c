@@ -66,8 +66,10 @@ static int explain_daemon(struct rn_daemon *d)
     if (!rn_daemon_do(d, &(struct rn_daemon_request){.method = "POST", .target = "/v1/explain"}))
         return RN_EXIT_ERROR;
     rn_daemon_reply_outcome(rn_cli_json_get(d->answer, "decision"), 0, &outcome);
-    if (rn_cli_json_get(d->answer, "list") != NULL) /* the decision does not name the list */
-        outcome.kind = outcome.decision.allowed ? RATION_BY_ALLOW_LIST : RATION_BY_DENY_LIST;
+    const struct rn_cli_json *list = rn_cli_json_get(d->answer, "list");
+    if (list != NULL) /* the decision does not name the list */
+        outcome.kind = rn_slice_is(rn_cli_json_text(list, "list"), "deny") ? RATION_BY_DENY_LIST
+                                                                           : RATION_BY_ALLOW_LIST;
     if (d->options->json) {
         rn_daemon_print(d);
     } else {

@@ -4,6 +4,8 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -110,6 +112,27 @@ static void another_protocol_is_recognised(void **state)
     expect(&resp, "HTTP/1.1 400 Bad Request\r\n", foreign, 1);
 }
 
+/* Each head ends where its memory does, so that a read beyond it is seen. */
+static void a_length_that_is_no_number_is_not_http(void **state)
+{
+    static const char *const lengths[] = {"", " ", "-1", "+2", "x", "99999999999999999999"};
+    struct rn_bench_request http = {.http = true};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        char *text = NULL;
+        int len = asprintf(&text, "HTTP/1.1 200 OK\r\nContent-Length:%s\r\n\r\n", lengths[i]);
+        char *exact = malloc((size_t)len);
+        size_t used;
+
+        memcpy(exact, text, (size_t)len);
+        assert_int_equal(rn_bench_response_read(&http, exact, (size_t)len, &used),
+                         RN_BENCH_FOREIGN);
+        free(exact);
+        free(text);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -118,6 +141,7 @@ int main(void)
         cmocka_unit_test(http_status_and_body_are_the_decision),
         cmocka_unit_test(an_empty_body_completes_an_answer),
         cmocka_unit_test(another_protocol_is_recognised),
+        cmocka_unit_test(a_length_that_is_no_number_is_not_http),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -17,7 +17,6 @@
 static size_t read_all(const struct rn_bench_request *request, const uint8_t *data, size_t size,
                        size_t piece, uint8_t results[MOST])
 {
-    struct rn_bench_response response = {0};
     size_t from = 0, count = 0;
 
     for (size_t given = 0; given < size;) {
@@ -28,7 +27,7 @@ static size_t read_all(const struct rn_bench_request *request, const uint8_t *da
             enum rn_bench_result result;
 
             memcpy(copy, data + from, len);
-            result = rn_bench_response_read(request, &response, copy, len, &used);
+            result = rn_bench_response_read(request, copy, len, &used);
             free(copy);
             if (used > len)
                 abort();

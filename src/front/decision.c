@@ -180,7 +180,8 @@ static int decide_by_rules(struct ration *r, const struct rn_params *params, enu
     if (d->outcome.kind == RATION_BY_NO_RULE)
         rn_explain_unused_attribute(r, params->attributes, params->attribute_count,
                                     d->outcome.message);
-    /* A gateway waits itself, unless the reply waits here. Places go with no delayed reply. */
+    /* With FULL the caller waits itself, unless the reply is delayed here (never for places): it
+     * gets a ticket with which it can leave the queue. */
     if (params->full && d->outcome.delay_ns > 0 &&
         (verb == RN_ACQUIRE || rn_decision_reply_delay_ns(params, d) == 0))
         rn_ticket_issue_delay(r, &d->outcome, d->queue_ticket);
@@ -199,7 +200,7 @@ static int check_verb(const struct rn_params *params, enum rn_verb verb, struct 
 
     if (verb != RN_CHECK && params->cost == 0) /* elsewhere 0 only looks; here it would mean 1 */
         return rn_error_set(error, RATION_EINVAL, 0,
-                            "there is nothing to hold: \"cost\" must be 1 or more");
+                            "\"cost\" must be 1 or more to reserve units or to acquire places");
     if (params->credit && (params->drain || !alone))
         return rn_error_set(error, RATION_EINVAL, 0,
                             "a negative cost gives units back; peek, drain, wait and lease do not "

@@ -73,7 +73,7 @@ struct rn_front_workspace {
     char last_name[16];                     /* and the name it came under */
     uint8_t last_name_len;
     struct ration_charge charges[RN_FRONT_BATCH];
-    uint8_t shapes[RN_FRONT_BATCH]; /* of their replies */
+    uint8_t styles[RN_FRONT_BATCH]; /* of their replies */
     uint32_t charge_count;
     struct rn_joined joined;          /* the one that joined last, */
     struct rn_resp_template template; /* and its bytes, if it came twice in a row */

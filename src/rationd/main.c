@@ -94,7 +94,8 @@ static void tick(void *arg, int64_t now_ns)
     rn_rationd_reload_if_due(d);
     rn_membership_count_nodes(&d->membership);
     if (ration_clients_refresh(d->limiter, &error) != 0)
-        rn_log(RN_LOG_ERROR, "clients.refresh", RN_LOG_TEXT("error", rn_slice_of(error.text)));
+        rn_log(RN_LOG_ERROR, "clients.refresh_failed",
+               RN_LOG_TEXT("error", rn_slice_of(error.text)));
     else if (error.text[0])
         rn_log(RN_LOG_WARN, "state.notice", RN_LOG_TEXT("text", rn_slice_of(error.text)));
 }

@@ -32,7 +32,7 @@ int rn_rationd_reload(void *arg, struct rn_author author, struct ration_report *
     d->front.reloads++;
     d->front.reload_failed = code != 0;
     if (code == 0 && beaten) {
-        rn_log(RN_LOG_WARN, "rules.beaten", RN_LOG_AUTHOR(author),
+        rn_log(RN_LOG_WARN, "rules.files_overridden", RN_LOG_AUTHOR(author),
                RN_LOG_TEXT("meaning", RN_SLICE("the files are in order, and not in force: an "
                                                "operator has set other rules")),
                RN_LOG_TEXT("advice", RN_SLICE("ration rules delete goes back to the files")));

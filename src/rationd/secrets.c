@@ -123,7 +123,8 @@ void rn_secrets_reload_tokens(struct rn_token_guard *guard)
         if (same && same != token)
             rn_error_set(&error, RATION_EPARSE, 0, "it is the same as %s", same->name);
         if (!text || (same && same != token))
-            rn_log(RN_LOG_ERROR, "token.kept", RN_LOG_TEXT("token", rn_slice_of(token->name)),
+            rn_log(RN_LOG_ERROR, "token.reload_failed",
+                   RN_LOG_TEXT("token", rn_slice_of(token->name)),
                    RN_LOG_TEXT("file", rn_slice_of(token->file)),
                    RN_LOG_TEXT("error", rn_slice_of(error.text)),
                    RN_LOG_TEXT("meaning", RN_SLICE("the former token goes on working")));

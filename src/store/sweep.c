@@ -120,8 +120,21 @@ static uint64_t worth(const struct rn_table *table)
  * while they owe something, which is rare. */
 static uint32_t words_of(const struct rn_limit *limit)
 {
-    return limit->form == RN_FORM_LOG || limit->form == RN_FORM_PLACES ? limit->words_full
-                                                                       : limit->words_small;
+    switch (limit->form) {
+    case RN_FORM_NONE:
+    case RN_FORM_GCRA:
+    case RN_FORM_FINE:
+    case RN_FORM_STEP:
+    case RN_FORM_WINDOW:
+    case RN_FORM_WIDE:
+    case RN_FORM_COUNTER:
+    case RN_FORM_SUBS:
+        return limit->words_small;
+    case RN_FORM_LOG:
+    case RN_FORM_PLACES:
+        break;
+    }
+    return limit->words_full;
 }
 
 /* Some slabs are out of reach: those that no pass is worth, one in each size that

@@ -4,6 +4,7 @@
  */
 #include "wire/explanation.h"
 
+#include "base/utf8.h"
 #include "rules/match/reason.h"
 #include "rules/ruleset.h"
 #include "wire/answer.h"
@@ -292,6 +293,27 @@ static void put_derived(struct writer *w, const struct rn_explained_request *r)
         rn_members_close(w->m, ']');
 }
 
+/* Bytes that are not UTF-8 are written as in a URL: JSON has no other way. */
+static void put_reading(struct rn_members *m, struct rn_slice path)
+{
+    struct rn_buf text = {0};
+    size_t len;
+
+    for (size_t i = 0; i < path.len; i += len) {
+        uint32_t point;
+
+        len = rn_utf8_decode(path.data + i, path.len - i, &point);
+        if (len > 0)
+            rn_buf_put(&text, path.data + i, len);
+        else
+            rn_buf_putf(&text, "%%%02X", (unsigned char)path.data[i]);
+        len += len == 0;
+    }
+    rn_members_text(m, NULL, rn_buf_slice(&text));
+    m->out->failed |= text.failed;
+    rn_buf_done(&text);
+}
+
 static void begin(void *arg, const struct rn_explained_request *request)
 {
     struct writer *w = arg;
@@ -304,7 +326,7 @@ static void begin(void *arg, const struct rn_explained_request *request)
     if (native && paths->text[0].data) {
         rn_members_open(w->m, "readings", '[');
         for (uint32_t i = 0; i < paths->count && !paths->unreadable; i++)
-            rn_members_text(w->m, NULL, paths->text[i]);
+            put_reading(w->m, paths->text[i]);
         rn_members_close(w->m, ']');
     }
     if (native)

@@ -76,7 +76,7 @@ def test_a_web_page_spends_nothing(daemon):
     for origin in ("http://evil.example", "null", "http://" + daemon.addresses["http"]):
         answer = daemon.http("POST", "/v1/check", login, headers={"Origin": origin})
         assert refused(answer, 403, "forbidden", "a web page sent this")
-    assert log_line(daemon, "http.page")["path"] == "/v1/check"
+    assert log_line(daemon, "http.browser_refused")["path"] == "/v1/check"
     assert daemon.http("POST", "/v1/check", login).json["remaining"] == 4
     # Forward-auth passes on the headers of the request that it asks about.
     assert daemon.http("POST", "/v1/auth/login", headers={"Origin": "http://shop.example"}).status == 200

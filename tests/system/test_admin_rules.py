@@ -129,7 +129,7 @@ def test_rules_that_an_operator_has_set_survive_a_restart_until_they_are_deleted
         assert d.admin("PUT", "/v1/rules", other).json["note"] == (
             "these rules last until they are replaced or deleted")
         d.reload() # the files are read, and change nothing
-        log_line(d, "rules.beaten")
+        log_line(d, "rules.files_overridden")
         assert names(d) == ["other"]
         d.kill()
         d.start()
@@ -195,7 +195,7 @@ def test_a_reload_never_lets_the_files_in_while_an_operator_has_set_rules(tmp_pa
         for asker in askers:
             asker.join()
         assert len(allowed) > 100 and set(allowed) == {0}
-        d.logged("rules.beaten")
+        d.logged("rules.files_overridden")
 
 
 def test_bans_that_cannot_be_read_keep_rationd_from_starting(tmp_path):

@@ -152,7 +152,7 @@ def test_rules_hold_everywhere_until_they_are_deleted_and_files_hold_again(tmp_p
         assert nodes[2].admin("GET", "/v1/rules").json["text"] == OTHER_RULES
         # Files that are read again do not win over what was said for all.
         nodes[1].reload()
-        wait("reload", lambda: nodes[1].count_logged("rules.beaten"))
+        wait("reload", lambda: nodes[1].count_logged("rules.files_overridden"))
         answer = nodes[2].admin("POST", "/v1/rules/reload")
         assert answer.status == 200 and "stay in force" in answer.json["note"]
         assert all_have(nodes, "k1", 77)()
@@ -209,7 +209,7 @@ def test_a_change_while_redis_is_down_applies_here_and_everywhere_later(tmp_path
         nodes[0].set("k2", "100 per minute")
         wait("override", all_have(nodes, "k2", 100))
         server.stop()
-        wait("noticed", lambda: all(n.count_logged("fleet.apart") for n in nodes))
+        wait("noticed", lambda: all(n.count_logged("fleet.disconnected") for n in nodes))
         assert all_have(nodes, "k1", 100)() # what is known stays
         nodes[0].set("k1", "101 per minute")
         nodes[0].delete("k2")
@@ -360,7 +360,7 @@ def test_without_redis_each_node_admits_its_share(tmp_path):
     with fleet(tmp_path, 2) as (server, nodes):
         wait("counted", lambda: all(page(n)["ration_fleet_nodes"] == "2" for n in nodes))
         server.stop()
-        wait("noticed", lambda: all(n.count_logged("fleet.apart") for n in nodes))
+        wait("noticed", lambda: all(n.count_logged("fleet.disconnected") for n in nodes))
         for node in nodes: # ten in a minute, for two
             answers = [node.http("POST", "/v1/check", {"attributes": {"api_key": "k"}}).status
                        for _ in range(10)]
@@ -414,4 +414,4 @@ def test_the_documented_rights_are_enough(tmp_path):
             wait("override", all_have([two], "k1", 100))
             two.delete("k1")
             wait("deleted", all_have([one], "k1", 10))
-            assert not one.count_logged("fleet.apart") and not two.count_logged("fleet.apart")
+            assert not one.count_logged("fleet.disconnected") and not two.count_logged("fleet.disconnected")

@@ -168,7 +168,7 @@ def test_sentinels_may_have_a_password_of_their_own(tmp_path):
             assert result["allowed"] <= 20 <= result["allowed"] + result["late"]
             assert server.client(db=3, password="states").dbsize() == 1
             node = Node(url + "hidden", count=1)
-            node.logs("redis.astray")
+            node.logs("redis.topology_unknown")
             assert "WRONGPASS" in node.log and "hidden" not in node.log
         finally:
             sentinel.stop()

@@ -91,7 +91,7 @@ def test_a_turn_that_is_waited_for_elsewhere_can_be_left_once(redis, options):
     assert redis("RATION.REFUND", first[b"turn"]) == 1
     again = check(redis, "/line", *options)
     assert again[b"remaining"] == first[b"remaining"]
-    with pytest.raises(RespError, match="none of this daemon's"):
+    with pytest.raises(RespError, match="this rationd did not sign it"):
         redis("RATION.COMMIT", again[b"turn"])
 
 

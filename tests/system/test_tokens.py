@@ -191,7 +191,7 @@ def test_a_token_is_rotated_without_a_restart(tmp_path):
         anna.unlink()
         hangup()
         assert status("n3w") == 200
-        kept = [line for line in d.log if " event=token.kept " in line]
+        kept = [line for line in d.log if " event=token.reload_failed " in line]
         assert len(kept) == 4 and all("token=anna" in line for line in kept)
         for line, why in zip(kept, ("is empty", "several lines", "the same as admin", "No such file")):
             assert why in line

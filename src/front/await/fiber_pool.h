@@ -45,7 +45,7 @@ struct rn_fiber_pool {
     uint32_t conversations;      /* that have fibers */
     struct rn_pool_waiter *ring; /* of `size` entries, a power of two */
     size_t first, waiting, size;
-    bool starting; /* a waiter, now */
+    bool starting; /* waiters are being started */
 };
 
 void rn_await_pool_done(struct rn_fiber_pool *pool);
@@ -58,7 +58,7 @@ struct rn_conversation {
     struct rn_reply_queue *queue; /* of the connection; NULL: it answers one by one */
     bool behind;                  /* commands before it have not been answered yet */
     bool on_fiber;                /* it may have to wait */
-    bool has_waited;              /* and has, with all that follows */
+    bool has_waited;              /* it has waited; the rest of the input waits with it */
     bool paused;                  /* out: the connection is paused for another reason */
 
     /* Where the next command begins, while this one may be overtaken. If it has to wait, another

@@ -193,7 +193,7 @@ static void refuse_route(struct rn_http_context *c, unsigned allowed)
         for (size_t i = 0; i < port->route_count && len < sizeof list; i++)
             if (i == 0 || strcmp(port->routes[i].path, port->routes[i - 1].path) != 0)
                 len += (size_t)snprintf(list + len, sizeof list - len, " %s", port->routes[i].path);
-        rn_front_http_error(c, 404, "not_found", "nothing is here; there are:%s", list);
+        rn_front_http_error(c, 404, "not_found", "no such path; there are:%s", list);
         return;
     }
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)

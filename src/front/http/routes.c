@@ -248,7 +248,8 @@ static bool admit(struct rn_http_context *c)
     if (!request->has_origin || !rn_slice_is(request->method, "POST") ||
         rn_slice_starts_with(request->path, RN_SLICE("/v1/auth")))
         return true;
-    rn_log(RN_LOG_WARN, "http.page", RN_LOG_TEXT("peer", rn_slice_of(rn_conn_peer(c->conn)->text)),
+    rn_log(RN_LOG_WARN, "http.browser_refused",
+           RN_LOG_TEXT("peer", rn_slice_of(rn_conn_peer(c->conn)->text)),
            RN_LOG_TEXT("path", request->path),
            RN_LOG_TEXT("origin", rn_http_find(request, "origin")));
     rn_front_http_error(c, 403, "forbidden",

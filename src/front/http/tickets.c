@@ -44,7 +44,8 @@ static void answer_done(struct rn_http_context *c, int code, const char *what, b
         rn_buf_putf(body, "{\"%s\":%s}\n", what, code == 0 ? "true" : "false");
         rn_front_http_json(c, 200, rn_buf_slice(body));
     } else if (code == RATION_EINVAL) {
-        rn_front_http_error(c, 400, "bad_request", "\"lease\" is none of this daemon's");
+        rn_front_http_error(c, 400, "bad_request",
+                            "\"lease\" is unknown or damaged: this rationd did not sign it");
     } else {
         rn_front_http_error(c, 503, "store", "%s", ration_error_text(code));
     }
@@ -121,7 +122,8 @@ void rn_front_http_charge(struct rn_http_context *c)
     code = ration_ticket_charge(c->front->limiter, params->charge.data, params->charge.len,
                                 (unsigned)params->status, RATION_NOW, &count);
     if (code == RATION_EINVAL)
-        rn_front_http_error(c, 400, "bad_request", "\"charge\" is none of this daemon's");
+        rn_front_http_error(c, 400, "bad_request",
+                            "\"charge\" is unknown or damaged: this rationd did not sign it");
     else /* a status that charges nothing counts as charged already */
         answer_done(c, code == 0 && count == 0 ? RATION_EALREADY : code, "charged", false);
 }

@@ -14,7 +14,7 @@
 #include "rules/report/report.h"
 #include "wire/resp_format.h"
 
-enum shape { SHAPE_CELL, SHAPE_CRAB, SHAPE_OURS };
+enum reply_style { STYLE_REDIS_CELL, STYLE_THROTTLECRAB, STYLE_RATION };
 
 /* --- replies ------------------------------------------------------------------------------- */
 
@@ -57,7 +57,7 @@ static RN_ASIDE void put_failure(struct rn_resp_context *c, const struct ration_
 }
 
 static void put_reply(struct rn_resp_context *c, const struct ration_charge *charge,
-                      enum shape shape)
+                      enum reply_style style)
 {
     const struct ration_verdict *v = &charge->verdict;
     bool never = v->retry_after_ns == RATION_NEVER;
@@ -68,20 +68,20 @@ static void put_reply(struct rn_resp_context *c, const struct ration_charge *cha
         put_failure(c, charge);
         return;
     }
-    switch (shape) {
-    case SHAPE_CELL:
+    switch (style) {
+    case STYLE_REDIS_CELL:
         if (!(to = begin_reply(c->out, !v->allowed, v)))
             return;
         to = write_seconds(to, !v->allowed && !never, v->retry_after_ns);
         rn_format_done(c->out, write_seconds(to, true, v->reset_after_ns));
         break;
-    case SHAPE_CRAB:
+    case STYLE_THROTTLECRAB:
         if (!(to = begin_reply(c->out, v->allowed, v)))
             return;
         to = write_seconds(to, true, v->reset_after_ns);
         rn_format_done(c->out, write_seconds(to, !never, v->retry_after_ns));
         break;
-    case SHAPE_OURS:
+    case STYLE_RATION:
         rn_decision_from_charge(&d->outcome, charge, charge->ad_hoc);
         d->by_limit = true;
         d->lease_ticket[0] = d->charge_ticket[0] = '\0';
@@ -91,7 +91,7 @@ static void put_reply(struct rn_resp_context *c, const struct ration_charge *cha
     }
 }
 
-void rn_front_resp_charge(struct rn_resp_context *c)
+void rn_front_resp_flush_batch(struct rn_resp_context *c)
 {
     struct rn_front_workspace *ws = c->ws;
 
@@ -100,7 +100,7 @@ void rn_front_resp_charge(struct rn_resp_context *c)
     rn_front_set_deadline(c->front, c->conn);
     ration_take_batch(c->front->limiter, ws->charges, ws->charge_count, RATION_NOW);
     for (uint32_t i = 0; i < ws->charge_count; i++)
-        put_reply(c, &ws->charges[i], (enum shape)ws->shapes[i]);
+        put_reply(c, &ws->charges[i], (enum reply_style)ws->styles[i]);
     ws->charge_count = 0;
 }
 
@@ -141,7 +141,7 @@ static struct rn_cached_limit *replace_oldest(struct rn_resp_context *c)
 {
     struct rn_front_workspace *ws = c->ws;
 
-    rn_front_resp_charge(c);
+    rn_front_resp_flush_batch(c);
     ws->joined.limit = NULL;
     ws->template.before_len = 0;
     ws->limit_cache_last = (uint8_t)((ws->limit_cache_last + 1) % RN_LIMIT_CACHE);
@@ -214,10 +214,10 @@ static void add(struct rn_resp_context *c, const struct rn_joined *what, struct 
     struct rn_front_workspace *ws = c->ws;
 
     if (ws->charge_count == RN_FRONT_BATCH)
-        rn_front_resp_charge(c);
+        rn_front_resp_flush_batch(c);
     struct ration_charge *charge = &ws->charges[ws->charge_count];
 
-    ws->shapes[ws->charge_count++] = what->shape;
+    ws->styles[ws->charge_count++] = what->shape;
     charge->ad_hoc = what->limit; /* the other fields are for the answer */
     charge->key = key.data;
     charge->key_len = key.len;
@@ -247,7 +247,7 @@ size_t rn_front_resp_join_again(struct rn_resp_context *c, char *data, size_t le
     size_t done = 0, bytes;
 
     if (ws->charge_count == RN_FRONT_BATCH)
-        rn_front_resp_charge(c);
+        rn_front_resp_flush_batch(c);
     while (ws->charge_count < RN_FRONT_BATCH &&
            (bytes = rn_resp_match_template(&ws->template, data + done, len - done, &key)) != 0) {
         add(c, &ws->joined, key);
@@ -275,7 +275,7 @@ void rn_front_resp_cl_throttle(struct rn_resp_context *c)
     const struct ration_limit *limit = find_bucket(c, 1);
 
     if (limit && (c->argc < 6 || read_quantity(c, c->argv[5], 0, &cost)))
-        join(c, &(struct rn_joined){limit, cost, SHAPE_CELL, false});
+        join(c, &(struct rn_joined){limit, cost, STYLE_REDIS_CELL, false});
 }
 
 void rn_front_resp_throttle(struct rn_resp_context *c)
@@ -285,7 +285,7 @@ void rn_front_resp_throttle(struct rn_resp_context *c)
     const struct ration_limit *limit = find_bucket(c, 0);
 
     if (limit && (c->argc < 6 || read_quantity(c, c->argv[5], 0, &cost)))
-        join(c, &(struct rn_joined){limit, cost, SHAPE_CRAB, false});
+        join(c, &(struct rn_joined){limit, cost, STYLE_THROTTLECRAB, false});
 }
 
 void rn_front_resp_gcra(struct rn_resp_context *c)
@@ -296,7 +296,7 @@ void rn_front_resp_gcra(struct rn_resp_context *c)
     if (c->argc == 6 || (c->argc == 7 && !rn_front_resp_is(c->argv[5], "TOKENS")))
         rn_front_resp_fail_usage(c);
     else if ((limit = find_bucket(c, 1)) && (c->argc < 7 || read_quantity(c, c->argv[6], 1, &cost)))
-        join(c, &(struct rn_joined){limit, cost, SHAPE_CELL, false});
+        join(c, &(struct rn_joined){limit, cost, STYLE_REDIS_CELL, false});
 }
 
 static const struct ration_limit *find_limit(struct rn_resp_context *c)
@@ -330,11 +330,11 @@ void rn_front_resp_take(struct rn_resp_context *c)
     uint64_t cost = 1;
 
     if (argc > 4 || gives_back) {
-        rn_front_resp_charge(c);
+        rn_front_resp_flush_batch(c);
         rn_front_set_deadline(c->front, c->conn);
         rn_front_resp_take_alone(c);
     } else if ((limit = find_limit(c)) &&
                (argc < 4 || rn_front_resp_cost(c, c->argv[3], "cost", &cost))) {
-        join(c, &(struct rn_joined){limit, cost, SHAPE_OURS, drain});
+        join(c, &(struct rn_joined){limit, cost, STYLE_RATION, drain});
     }
 }

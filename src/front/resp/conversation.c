@@ -35,7 +35,7 @@ void rn_front_resp_fail(struct rn_resp_context *c, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    rn_front_resp_charge(c); /* answers come in order */
+    rn_front_resp_flush_batch(c); /* answers come in order */
     rn_front_count(&c->ws->counts->bad[RN_FRONT_RESP], 1);
     rn_resp_put_error(c->out, "ERR", rn_slice_of(text));
 }
@@ -168,7 +168,7 @@ static void refuse_unknown(struct rn_resp_context *c)
 static void answer(struct rn_resp_context *c, const struct rn_resp_entry *entry)
 {
     if (!(entry && (entry->flags & RN_RESP_JOINS))) {
-        rn_front_resp_charge(c);
+        rn_front_resp_flush_batch(c);
         rn_front_set_deadline(c->front, c->conn);
     }
     if (!entry)
@@ -181,7 +181,7 @@ static void answer(struct rn_resp_context *c, const struct rn_resp_entry *entry)
             "%s changes state, which no inline command may; send it as an array of bulk "
             "strings, as clients do",
             entry->name);
-    else if (!(entry->flags & RN_RESP_CHANGES) || rn_front_resp_may_change(c))
+    else if (!(entry->flags & RN_RESP_NEEDS_ADMIN) || rn_front_resp_may_change(c))
         entry->answer(c);
 }
 
@@ -203,9 +203,11 @@ RN_ASIDE static bool may_begin(struct rn_resp_context *c, const struct rn_resp_e
     struct rn_buf *copy = &c->ws->body;
 
     if (entry && (entry->flags & RN_RESP_DECIDES)) {
-        rn_front_resp_charge(c);
+        rn_front_resp_flush_batch(c);
         if (rn_await_may_split(conversation)) {
-            c->ended = conversation->has_waited; /* begin again where the rest can be left */
+            c->ended =
+                conversation
+                    ->has_waited; /* a new fiber begins it, which need not wait for the rest */
             rn_buf_clear(copy);
             if (!c->ended)
                 rn_buf_put(copy, c->data, command->bytes);
@@ -276,8 +278,9 @@ static size_t run(struct rn_conversation *conversation, char *data, size_t len)
     uint64_t count = 0;
 
     if (conversation->behind)
-        c.ws->template.before_len = 0; /* commands that join begin as barriers */
-    /* What was unsent before is no more than that, either. */
+        c.ws->template.before_len =
+            0; /* no templates: a command that joins must wait for those before it */
+    /* The connection had at most RN_CONN_FULL_BYTES of unsent output, too, when it was read. */
     while (done < len && c.state->queue.delayed == 0 && !c.ended &&
            c.out->len <= RN_CONN_FULL_BYTES) {
         bytes = rn_front_resp_join_again(&c, data + done, len - done, &count);
@@ -287,7 +290,7 @@ static size_t run(struct rn_conversation *conversation, char *data, size_t len)
     }
     if (conversation->behind && c.out->len > RN_CONN_FULL_BYTES)
         wait_for_others(&c);
-    rn_front_resp_charge(&c);
+    rn_front_resp_flush_batch(&c);
     conversation->paused = c.state->queue.delayed > 0;
     rn_front_count(&counts->requests[RN_FRONT_RESP], count);
     rn_metrics_histogram_add_many(&counts->latency[RN_FRONT_RESP],

@@ -349,7 +349,7 @@ static void answer_done(struct rn_resp_context *c, int code)
     if (code == 0 || code == RATION_EALREADY || code == RATION_EGONE)
         rn_resp_put_integer(c->out, code == 0);
     else if (code == RATION_EINVAL)
-        rn_front_resp_fail(c, "the lease is none of this daemon's");
+        rn_front_resp_fail(c, "the lease is unknown or damaged: this rationd did not sign it");
     else
         rn_resp_put_error(c->out, "STORE", rn_slice_of(ration_error_text(code)));
 }
@@ -402,7 +402,7 @@ void rn_front_resp_charge_outcome(struct rn_resp_context *c)
     code = ration_ticket_charge(c->front->limiter, c->argv[1].data, c->argv[1].len,
                                 (unsigned)status, RATION_NOW, &count);
     if (code == RATION_EINVAL)
-        rn_front_resp_fail(c, "the charge is none of this daemon's");
+        rn_front_resp_fail(c, "the charge is unknown or damaged: this rationd did not sign it");
     else
         answer_done(c, code == 0 && count == 0 ? RATION_EALREADY : code);
 }

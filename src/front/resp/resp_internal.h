@@ -29,10 +29,10 @@ struct rn_resp_context {
 };
 
 enum rn_resp_flags {
-    RN_RESP_CHANGES = 1, /* needs a token of scope admin, unless the peer is local */
-    RN_RESP_JOINS = 2,   /* only joins the batch, which is charged and answered later */
-    RN_RESP_DECIDES = 4, /* may be decided at the same time as others like it */
-    RN_RESP_INLINE = 8,  /* may be sent inline: it changes nothing */
+    RN_RESP_NEEDS_ADMIN = 1, /* needs a token of scope admin, unless the peer is local */
+    RN_RESP_JOINS = 2,       /* only joins the batch, which is charged and answered later */
+    RN_RESP_DECIDES = 4,     /* may be decided at the same time as others like it */
+    RN_RESP_INLINE = 8,      /* may be sent inline: it changes nothing */
 };
 
 struct rn_resp_entry {
@@ -63,7 +63,7 @@ bool rn_front_resp_cost(struct rn_resp_context *c, struct rn_slice text, const c
 bool rn_front_resp_may_change(struct rn_resp_context *c);
 
 /* batch.c: charges the commands that have joined, and answers them. */
-void rn_front_resp_charge(struct rn_resp_context *c);
+void rn_front_resp_flush_batch(struct rn_resp_context *c);
 /* Lets the commands join that repeat the last one with another key, up to a full batch. Returns
  * their bytes; 0: the next one must be parsed. */
 size_t rn_front_resp_join_again(struct rn_resp_context *c, char *data, size_t len, uint64_t *count);

@@ -21,7 +21,7 @@ const struct rn_resp_entry rn_resp_entries[] = {
      rn_front_resp_check},
     {"RATION.PEEK", 3, 8, RN_RESP_INLINE, "what RATION.TAKE would say",
      "key limit [cost] [ALGORITHM name] [WAIT ms|hold|return]", rn_front_resp_peek},
-    {"RATION.RESET", 3, 5, RN_RESP_CHANGES, "forget what a key has spent",
+    {"RATION.RESET", 3, 5, RN_RESP_NEEDS_ADMIN, "forget what a key has spent",
      "key limit [ALGORITHM name]", rn_front_resp_reset_key},
     {"RATION.ACQUIRE", 3, ANY, 0, "take a place of a concurrency limit",
      "key limit [COST n] [FOR seconds] | RULES attribute value ... [COST n] [FOR seconds]",

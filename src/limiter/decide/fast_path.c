@@ -4,8 +4,8 @@
 #include "limiter/decide/gather.h"
 #include "limiter/limiter.h"
 
-/* Whether the limit has none of the needs that transaction.h lists, and the outcome nothing that
- * rn_outcome_admit leaves out. This depends on the rule alone and is found out once. */
+/* Whether one RN_TAKE decides: no step of transaction.h is needed, and rn_outcome_admit fills in
+ * the whole outcome. This depends on the rule alone and is found out once. */
 bool rn_fast_path_fits(const struct rn_book *book, const struct rn_rule *rule,
                        const struct rn_rule_limit *limit)
 {

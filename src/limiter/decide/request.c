@@ -11,7 +11,7 @@
 #include "rules/envoy/envoy.h"
 
 /* One decision. */
-struct scene {
+struct decision_input {
     struct ration *r;
     const struct rn_book *book;
     const struct ration_request *request;
@@ -20,9 +20,9 @@ struct scene {
 };
 
 /* Whether the client is banned; `out` says so. */
-static inline bool rule_by_ban(struct rn_gathered *g, struct rn_values *values,
-                               const struct ration_request *request, bool look_only,
-                               struct ration_outcome *out)
+static inline bool refuse_if_banned(struct rn_gathered *g, struct rn_values *values,
+                                    const struct ration_request *request, bool look_only,
+                                    struct ration_outcome *out)
 {
     const struct rn_client_index *index = rn_book_client_index(g->book);
     int64_t left_ns;
@@ -57,15 +57,15 @@ static void add_matches(struct rn_gathered *g, const struct rn_matches *matches,
     }
 }
 
-static int rule_on_matches(struct rn_gathered *g, struct rn_matches *matches,
-                           const struct ration_request *request, bool look_only,
-                           struct ration_outcome *out)
+static int decide_matches(struct rn_gathered *g, struct rn_matches *matches,
+                          const struct ration_request *request, bool look_only,
+                          struct ration_outcome *out)
 {
     if (matches->outcome == RN_MATCH_ALLOWED || matches->outcome == RN_MATCH_DENIED) {
         rn_gather_by_list(g, matches->outcome, look_only, out);
         return 0;
     }
-    if (rule_by_ban(g, &matches->values, request, look_only, out))
+    if (refuse_if_banned(g, &matches->values, request, look_only, out))
         return 0;
     const struct rn_rule *refuser = rn_unlikely(g->no_server) ? rn_fallback_refuser(matches) : NULL;
 
@@ -79,8 +79,8 @@ static int rule_on_matches(struct rn_gathered *g, struct rn_matches *matches,
 
 /* --- Envoy ------------------------------------------------------------------------------ */
 
-static int rule_on_descriptor(struct rn_workspace *w, const struct ration_descriptor *d,
-                              struct ration_outcome *out)
+static int decide_descriptor(struct rn_workspace *w, const struct ration_descriptor *d,
+                             struct ration_outcome *out)
 {
     struct rn_gathered *g = &w->gathered;
     struct rn_matches *matches = &w->matches;
@@ -99,7 +99,7 @@ static int rule_on_descriptor(struct rn_workspace *w, const struct ration_descri
         rn_gather_by_list(g, matches->outcome, d->hits == 0, out);
         return 0;
     }
-    if (rule_by_ban(g, NULL, &request, d->hits == 0, out))
+    if (refuse_if_banned(g, NULL, &request, d->hits == 0, out))
         return 0;
     const struct rn_envoy_limit *e =
         rn_descriptor_match(g->book->ruleset, domain, d->entries, d->count, parts, &part_count);
@@ -118,7 +118,7 @@ static int rule_on_descriptor(struct rn_workspace *w, const struct ration_descri
 
 /* --- requests ---------------------------------------------------------------------------- */
 
-static RN_ASIDE int decide_at_length(const struct scene *s, struct rn_terms *terms,
+static RN_ASIDE int decide_at_length(const struct decision_input *s, struct rn_terms *terms,
                                      struct ration_outcome *out)
 {
     struct rn_gathered *g = &s->workspace->gathered;
@@ -130,7 +130,7 @@ static RN_ASIDE int decide_at_length(const struct scene *s, struct rn_terms *ter
     g->all_shadow |= s->request->shadow;
     g->no_server = terms->no_server;
     g->drain = s->request->drain;
-    code = rule_on_matches(g, &s->workspace->matches, s->request, terms->look_only, out);
+    code = decide_matches(g, &s->workspace->matches, s->request, terms->look_only, out);
     for (size_t i = 0; terms->reserving && i < g->tx.n; i++) {
         terms->charge_flags |= g->tx.items[i].limit->charge_flags;
         if (g->charges[i].cost > terms->reserved)
@@ -159,7 +159,8 @@ RN_HOT int rn_gather_decide(struct ration *r, const struct ration_request *reque
             fast = rn_fast_path_find(pin.book, &w->matches);
         if (rn_unlikely(!fast) ||
             !rn_fast_path_admit(r, pin.book, &w->matches.items[0], fast, now_ns, out))
-            code = decide_at_length(&(struct scene){r, pin.book, request, now_ns, w}, terms, out);
+            code = decide_at_length(&(struct decision_input){r, pin.book, request, now_ns, w},
+                                    terms, out);
     } else {
         rn_gather_without_rules(s, terms->look_only, out);
     }
@@ -194,7 +195,7 @@ int ration_decide_descriptor(struct ration *r, const struct ration_descriptor *d
 
     if (pin.book) {
         rn_gather_init(&w->gathered, r, pin.book, now_ns);
-        code = rule_on_descriptor(w, descriptor, out);
+        code = decide_descriptor(w, descriptor, out);
     } else {
         rn_gather_without_rules(s, false, out);
     }

@@ -164,7 +164,7 @@ static void on_subscribed(void *arg, const redisReply *reply)
     const struct listener *listener = arg;
 
     if (reply && reply->type == REDIS_REPLY_ERROR)
-        rn_log(RN_LOG_WARN, "redis.unheard", RN_LOG_TEXT("reason", rn_slice_of(reply->str)),
+        rn_log(RN_LOG_WARN, "redis.unsubscribed", RN_LOG_TEXT("reason", rn_slice_of(reply->str)),
                RN_LOG_TEXT("server", rn_slice_of(listener->address)));
 }
 

@@ -173,7 +173,7 @@ static void on_missed(void *arg, const char *why)
     struct rn_routes *routes = arg;
 
     if (!routes->astray)
-        rn_log(RN_LOG_WARN, "redis.astray", RN_LOG_TEXT("reason", rn_slice_of(why)),
+        rn_log(RN_LOG_WARN, "redis.topology_unknown", RN_LOG_TEXT("reason", rn_slice_of(why)),
                RN_LOG_TEXT("server", rn_slice_of(routes->probe.link.address)));
     routes->astray = true;
     if (routes->url->kind == RN_URL_SENTINEL)

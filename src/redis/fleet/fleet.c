@@ -30,7 +30,7 @@ static void note_failure(struct rn_fleet *fleet, const char *why)
     fleet->in_touch = false;
     fleet->doubt = true;
     if (!fleet->apart)
-        rn_log(RN_LOG_WARN, "fleet.apart", RN_LOG_TEXT("reason", rn_slice_of(why)));
+        rn_log(RN_LOG_WARN, "fleet.disconnected", RN_LOG_TEXT("reason", rn_slice_of(why)));
     fleet->apart = true;
 }
 

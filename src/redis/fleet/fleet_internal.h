@@ -48,7 +48,7 @@ struct rn_fleet {
 
     bool calling;  /* a call is in flight: only one at a time */
     bool in_touch; /* the last poll and all calls since have succeeded */
-    bool apart;    /* fleet.apart was logged, and no poll has succeeded since */
+    bool apart;    /* fleet.disconnected was logged, and no poll has succeeded since */
     bool doubt;    /* Redis may have lost the last changes */
     char id[17];   /* of the set of changes in Redis that `version` belongs to; empty: none */
     uint64_t version, latest;

@@ -44,7 +44,7 @@ bool rn_lease_refuses(const struct rn_lease *h, uint64_t cost, int64_t now_ns)
            (now_ns < h->pause_ns || (cost >= h->short_of && now_ns < h->retry_ns));
 }
 
-void rn_lease_hope(struct rn_lease *h)
+void rn_lease_forget_refusal(struct rn_lease *h)
 {
     h->pause_ns = h->retry_ns = 0;
 }

@@ -58,10 +58,10 @@ bool rn_lease_spend(struct rn_lease *lease, uint64_t cost);
 /* Undoes a spend that was answered with this mark. False: Redis may know of the spend, or another
  * worker made it; then Redis must decide, which knows what the spend is worth by now. */
 bool rn_lease_unspend(struct rn_lease *lease, uint64_t cost, int64_t mark);
-/* Whether it is known without a call that there are not so many units. */
+/* Whether it is known without a call that fewer units than that are left. */
 bool rn_lease_refuses(const struct rn_lease *lease, uint64_t cost, int64_t now_ns);
-/* Forgets that: units may have come back. */
-void rn_lease_hope(struct rn_lease *lease);
+/* Forgets known refusals: units may have come back. */
+void rn_lease_forget_refusal(struct rn_lease *lease);
 /* Fills in remaining, retry-after and so on, as far as they are known. */
 void rn_lease_answer(const struct rn_lease *lease, bool allowed, int64_t now_ns,
                      struct rn_answer *answer);

@@ -28,7 +28,7 @@ void rn_leased_expire(struct rn_hot_key *hot, int64_t now_ns)
 }
 
 /* Records the spend before the admission is answered: after a kill, the rest is returned. */
-static bool fits(struct rn_hot_key *hot, const struct rn_ask *ask)
+static bool try_spend(struct rn_hot_key *hot, const struct rn_ask *ask)
 {
     struct rn_lease *h = &hot->lease;
     bool fits;
@@ -46,12 +46,12 @@ bool rn_leased_decide(struct rn_hot_key *hot, struct rn_charge *charge, int64_t 
 {
     const struct rn_ask *ask = &charge->ask;
     bool may_be_refused = ask->op == RN_TAKE || ask->op == RN_PEEK;
-    bool allowed = fits(hot, ask);
+    bool allowed = try_spend(hot, ask);
 
     if (!allowed && !(may_be_refused && rn_lease_refuses(&hot->lease, ask->cost, now_ns)))
         return false;
     if (ask->op == RN_GIVE_BACK)
-        rn_lease_hope(&hot->lease);
+        rn_lease_forget_refusal(&hot->lease);
     charge->error = 0;
     rn_lease_answer(&hot->lease, allowed, now_ns, &charge->answer);
     rn_redis_count(&hot->leased->counts.here, 1);
@@ -81,7 +81,7 @@ static enum outcome decide(struct rn_hot_key *hot, struct rn_charge *charge, int
     if (op == RN_TAKE || op == RN_DRAIN)
         rn_sizing_note(&hot->lease.demand, charge->ask.cost, now_ns);
     if (op == RN_RESET || op == RN_CREDIT)
-        rn_lease_hope(&hot->lease);
+        rn_lease_forget_refusal(&hot->lease);
     if (op == RN_RESET || op == RN_CREDIT || op == RN_OLDEST)
         return PASSED_ON;
     rn_leased_expire(hot, now_ns);
@@ -152,7 +152,7 @@ static struct rn_hot_key *promote(struct rn_leased *leased, const struct rn_char
     return hot;
 }
 
-/* Windows of a calendar change: they are learnt again whenever a call may be due. */
+/* Calendar windows differ in length, so they are learnt again whenever a call may be due. */
 static bool is_as_learnt(const struct rn_hot_key *hot, const struct rn_limit *l, int64_t now_ns)
 {
     return hot->amount == l->amount && hot->lease.sizing.cap == l->cap &&

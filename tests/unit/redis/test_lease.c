@@ -240,7 +240,7 @@ static void after_a_small_grant_a_lease_waits_before_it_asks_again(void **state)
     rn_lease_answer(&h, false, BEGIN + 100 * MS, &answer);
     assert_int_equal(answer.retry_after_ns, 300 * MS);
     assert_int_equal(answer.remaining, 0);
-    rn_lease_hope(&h);
+    rn_lease_forget_refusal(&h);
     assert_false(rn_lease_refuses(&h, 3, BEGIN + 2 * MS));
 }
 

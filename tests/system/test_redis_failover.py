@@ -44,13 +44,16 @@ def is_spent(load, since):
 
 
 def replica_of(servers):
-    """The replica of the master that all Sentinels know, once it has acknowledged a write. `ROLE` is not enough:
-    after a full resync a replica says "connected", but its master may send it nothing for another second."""
+    """The replica of the master that all Sentinels know, once it has acknowledged a write that was made after it
+    said "connected": after a full resync its master may send it nothing for another second."""
     def find():
         ports = {sentinel.master_port() for sentinel in servers.sentinels}
         if len(ports) > 1:
             return None
         master, replica = sorted(servers.redis, key=lambda server: server.port not in ports)
+        role = replica.client().execute_command("ROLE")
+        if role[0] != b"slave" or role[3] != b"connected":
+            return None
         with master.client() as client:
             client.set("is_replicated", 1)
             return replica if client.wait(1, 1000) == 1 else None

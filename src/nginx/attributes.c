@@ -88,7 +88,7 @@ static RN_ASIDE size_t measure_headers(const struct listing *list, size_t *count
     return bytes;
 }
 
-/* No header is left out for want of room: which ones a client sends is up to it. */
+/* No header is left out because there is no room: which ones a client sends is up to it. */
 static ngx_int_t make_room(const struct listing *list, size_t count)
 {
     struct rn_ngx_worker *worker = list->worker;

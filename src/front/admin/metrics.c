@@ -245,9 +245,10 @@ static void put_memory(struct rn_buf *out, struct rn_front *front)
     rn_metrics_put_gauge(out, "ration_live_keys",
                          "Keys with something spent, as counted in the last ten seconds.",
                          memory->live);
-    rn_metrics_put_counter(out, "ration_evictions_total",
-                           "Keys with something spent that were forgotten for want of room.",
-                           memory->evictions);
+    rn_metrics_put_counter(
+        out, "ration_evictions_total",
+        "Keys with something spent that were forgotten because the table was full.",
+        memory->evictions);
     rn_metrics_put_gauge(out, "ration_block_bytes", "Memory for states larger than a slot.",
                          memory->block_bytes);
     rn_metrics_put_gauge(out, "ration_block_used_bytes", "What of it is in use.",

@@ -5,9 +5,10 @@
 
 #include <stdint.h>
 
-/* Instructions that one repetition takes, on average: `work` is stepped through
- * `count` and 3 * `count` times, and what both have in common is taken off. It
- * runs a little before, so that nothing is done for the first time. */
+/* Instructions of one repetition, the mean of `count`. `work` is called with 10 first, so that
+ * nothing is done for the first time, then stepped through with `count`. What calling it with 0
+ * takes is subtracted. A neighbour can only add steps (a clock read that begins again), so the
+ * fewest of up to five attempts count; two equal ones in a row end the attempts. */
 double bench_steps(void (*work)(void *context, uint64_t count), void *context, uint64_t count);
 
 #endif

@@ -82,10 +82,10 @@ static size_t first_word(const struct rn_command *command, const char *word)
 
 static void put_usage(FILE *file)
 {
-    fputs(
-        "ration tries out rate limits before they are deployed, and asks and controls a rationd.\n\n"
-        "usage: ration COMMAND [OPTION...] [FILE...] [ATTRIBUTE=VALUE...]\n\n",
-        file);
+    fputs("ration tries out rate limits before they are deployed, and asks and controls a "
+          "rationd.\n\n"
+          "usage: ration COMMAND [OPTION...] [FILE...] [ATTRIBUTE=VALUE...]\n\n",
+          file);
     for (size_t i = 0; i < rn_command_count; i++)
         if (rn_commands[i].summary != NULL)
             fprintf(file, "  %-9.*s %s\n", (int)strcspn(rn_commands[i].name, " "),

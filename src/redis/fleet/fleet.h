@@ -7,8 +7,8 @@
  * Four times a second a node polls: it announces itself and asks for the version of the shared
  * changes; if that has risen, it fetches the new ones. It offers its own changes at once, or when
  * Redis is back; until then they apply to this node only. Of two changes of the same thing the
- * later one wins (limiter/clients/replication.h); the rules are one thing. If Redis has lost the changes, the
- * nodes restore them.
+ * later one wins (limiter/clients/replication.h); the rules are one thing. If Redis has lost the
+ * changes, the nodes restore them.
  */
 #ifndef RN_REDIS_FLEET_H
 #define RN_REDIS_FLEET_H

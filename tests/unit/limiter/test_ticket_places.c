@@ -188,7 +188,8 @@ static void of_a_queue_only_the_last_one_leaves(void **state)
 
     (void)state;
     assert_int_equal(third.delay_ns, 2 * SECOND);
-    assert_int_equal(ration_outcome_give_back(r, &second, T0), 0); /* another request is behind it */
+    assert_int_equal(ration_outcome_give_back(r, &second, T0),
+                     0); /* another request is behind it */
     assert_int_equal(decide(r, "", T0).delay_ns, 3 * SECOND);
     assert_int_equal(ration_outcome_give_back(r, &third, T0), 0);
     assert_int_equal(decide(r, "", T0).delay_ns, 4 * SECOND);

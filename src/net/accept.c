@@ -17,7 +17,6 @@
 #include "net/caps.h"
 #include "net/log.h"
 #include "net/loop.h"
-#include "net/server_internal.h"
 
 #define BATCH 64
 #define PAUSE_NS INT64_C(100000000)

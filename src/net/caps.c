@@ -7,7 +7,6 @@
 #include "net/caps.h"
 
 #include <stdlib.h>
-#include <string.h>
 #include <sys/random.h>
 
 #include "base/ip.h"

@@ -11,14 +11,12 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "net/caps.h"
 #include "net/log.h"
-#include "net/server_internal.h"
 #include "net/tls_conn.h"
 
 #define UNSENT_MAX_BYTES ((size_t)8 << 20)

@@ -10,7 +10,6 @@
 #ifndef RN_NET_LOOP_H
 #define RN_NET_LOOP_H
 
-#include <stdatomic.h>
 #include <uv.h>
 
 #include "net/conn.h"

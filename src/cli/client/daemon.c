@@ -31,11 +31,10 @@ static bool find_token(struct rn_daemon *d)
         int fd = rn_file_open(path, problem);
         FILE *file = fd >= 0 ? fdopen(fd, "r") : NULL;
 
-        if (file == NULL) {
-            rn_output_error("--token-file: %s cannot be opened: %s",
-                            rn_excerpt(rn_slice_of(path)).text, fd < 0 ? problem : strerror(errno));
-            return false;
-        }
+        if (file == NULL)
+            return rn_output_error("--token-file: %s cannot be opened: %s",
+                                   rn_excerpt(rn_slice_of(path)).text,
+                                   fd < 0 ? problem : strerror(errno));
         len = fread(d->token, 1, sizeof d->token - 1, file);
         fclose(file);
         while (len > 0 && (d->token[len - 1] == '\n' || d->token[len - 1] == '\r'))
@@ -48,12 +47,11 @@ static bool find_token(struct rn_daemon *d)
     }
     while (d->token[at] > ' ' && d->token[at] <= '~')
         at++;
-    if (at == 0 || d->token[at] != '\0' || at == sizeof d->token - 1) {
-        rn_output_error("%s: not a token; expected up to 254 letters, digits and signs without "
-                        "spaces",
-                        path != NULL ? "--token-file" : "RATION_TOKEN");
-        return false;
-    }
+    if (at == 0 || d->token[at] != '\0' || at == sizeof d->token - 1)
+        return rn_output_error(
+            "%s: not a token; expected up to 254 letters, digits and signs without "
+            "spaces",
+            path != NULL ? "--token-file" : "RATION_TOKEN");
     d->http.token = d->token;
     return true;
 }
@@ -71,9 +69,8 @@ static bool check_attributes(const struct rn_options *o)
             taken = rn_utf8_decode(text + at, len - at, &point);
             if (taken > 0)
                 continue;
-            rn_output_error("%s is not UTF-8; the daemon takes no other text",
-                            rn_excerpt((struct rn_slice){text, len}).text);
-            return false;
+            return rn_output_error("%s is not UTF-8; the daemon takes no other text",
+                                   rn_excerpt((struct rn_slice){text, len}).text);
         }
     }
     return true;
@@ -88,17 +85,13 @@ bool rn_daemon_init(struct rn_daemon *d, const struct rn_options *options, enum 
     rn_cli_http_init(&d->http);
     d->http.timeout_ns = options->timeout_ns;
     d->http.endpoint = &d->endpoint;
-    if (options->word_count > 0 && (options->command->options & RN_OPTION(RN_OPTION_FILES)) != 0) {
-        rn_output_error(
+    if (options->word_count > 0 && (options->command->options & RN_OPTION(RN_OPTION_FILES)) != 0)
+        return rn_output_error(
             "give either rules files or the address of a daemon, which has its own rules");
-        return false;
-    }
-    if (options->state != NULL || options->at.given) {
-        rn_output_error("%s is for rules files; the daemon has its own %s",
-                        options->state != NULL ? "--state" : "--at",
-                        options->state != NULL ? "state" : "time");
-        return false;
-    }
+    if (options->state != NULL || options->at.given)
+        return rn_output_error("%s is for rules files; the daemon has its own %s",
+                               options->state != NULL ? "--state" : "--at",
+                               options->state != NULL ? "state" : "time");
     if (options->server != NULL && options->server[0] != '\0') {
         text = options->server;
         source = "--server";

@@ -42,28 +42,21 @@ bool rn_endpoint_init(struct rn_endpoint *endpoint, const struct rn_options *o, 
     char problem[RN_CLI_TLS_PROBLEM];
 
     *endpoint = (struct rn_endpoint){.tls_config = NULL};
-    if (!rn_daemon_address_parse(text, address, problem)) {
-        rn_output_error("%s: %s", source, problem);
-        return false;
-    }
-    if (address->protocol != RN_DAEMON_ADDRESS_ANY && address->protocol != protocol) {
-        rn_output_error("%s: found %s, expected %s or %s", source,
-                        rn_excerpt(rn_slice_of(text)).text, scheme_of(protocol, false),
-                        scheme_of(protocol, true));
-        return false;
-    }
+    if (!rn_daemon_address_parse(text, address, problem))
+        return rn_output_error("%s: %s", source, problem);
+    if (address->protocol != RN_DAEMON_ADDRESS_ANY && address->protocol != protocol)
+        return rn_output_error("%s: found %s, expected %s or %s", source,
+                               rn_excerpt(rn_slice_of(text)).text, scheme_of(protocol, false),
+                               scheme_of(protocol, true));
     if (!address->tls) { /* then options for TLS are a mistake */
         if (o->cacert == NULL && o->cert == NULL && o->key == NULL)
             return true;
-        rn_output_error("%s is for TLS; write the address as %s%s", option,
-                        scheme_of(protocol, true),
-                        address->host[0] != '\0' ? address->text : "HOST:PORT");
-        return false;
+        return rn_output_error("%s is for TLS; write the address as %s%s", option,
+                               scheme_of(protocol, true),
+                               address->host[0] != '\0' ? address->text : "HOST:PORT");
     }
-    if (files.key != NULL && files.cert == NULL) {
-        rn_output_error("--key needs a certificate, too; --cert FILE names it");
-        return false;
-    }
+    if (files.key != NULL && files.cert == NULL)
+        return rn_output_error("--key needs a certificate, too; --cert FILE names it");
     if (files.key == NULL)
         files.key = files.cert; /* both may be in one file */
     endpoint->tls_config = rn_cli_tls_config_new(&files, problem);

@@ -61,11 +61,9 @@ static bool begin_body(struct rn_daemon *d)
 {
     const struct rn_options *o = d->options;
 
-    if (is_ban(o) && o->attribute_count == 0) {
-        rn_output_error("which client? write for example ration %s %s", o->command->name,
-                        o->command->example);
-        return false;
-    }
+    if (is_ban(o) && o->attribute_count == 0)
+        return rn_output_error("which client? write for example ration %s %s", o->command->name,
+                               o->command->example);
     rn_buf_put_char(&d->body, '{');
     rn_daemon_put_attributes(d);
     if (!is_ban(o))

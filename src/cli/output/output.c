@@ -112,7 +112,7 @@ void rn_output_json(struct rn_buf *json)
     rn_buf_done(json);
 }
 
-void rn_output_error(const char *format, ...)
+bool rn_output_error(const char *format, ...)
 {
     va_list args;
 
@@ -122,6 +122,7 @@ void rn_output_error(const char *format, ...)
     vfprintf(stderr, format, args);
     va_end(args);
     fputc('\n', stderr);
+    return false;
 }
 
 /* --- reports ----------------------------------------------------------------------- */

@@ -2,7 +2,6 @@
 /*
  * Directives, and how locations inherit them.
  */
-#include <inttypes.h>
 
 #include "nginx/module.h"
 #include "store/table.h"

@@ -3,7 +3,6 @@
  * rationd: reads rules and settings, opens the limiter, listens, and reloads on request. front/
  * has the protocols, net/ the sockets.
  */
-#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

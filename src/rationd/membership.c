@@ -2,7 +2,6 @@
 #include "rationd/membership.h"
 
 #include "base/clock.h"
-#include "limiter/limiter.h"
 #include "net/log.h"
 #include "redis/fleet/rules_file.h"
 #include "wire/metrics.h"

@@ -2,7 +2,6 @@
 #include "redis/cluster/routes_internal.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"

@@ -5,8 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <ration/error.h>
-
 #include "base/clock.h"
 #include "redis/timing.h"
 

@@ -35,16 +35,16 @@ static bool prepare(struct rn_bench *b)
     const struct rn_options *o = b->options;
     bool http = o->http != NULL;
     const char *text = http ? o->http : o->resp != NULL ? o->resp : DEFAULT_RESP;
-    const struct rn_daemon_address *address = &b->endpoint.address;
+    const struct rn_endpoint_address *address = &b->endpoint.address;
 
     if ((http && o->resp != NULL) || (o->duration_ns != 0 && o->requests != 0))
         return rn_output_error("give either %s, not both", http && o->resp != NULL
                                                                ? "--resp or --http"
                                                                : "--duration or --requests");
     if (!rn_endpoint_init(&b->endpoint, o, http ? "--http" : "--resp", text,
-                          http ? RN_DAEMON_ADDRESS_HTTP : RN_DAEMON_ADDRESS_RESP))
+                          http ? RN_ENDPOINT_HTTP : RN_ENDPOINT_RESP))
         return false;
-    if (!o->remote && !rn_daemon_address_is_local(address))
+    if (!o->remote && !rn_endpoint_is_local(&b->endpoint))
         return rn_output_error("%s is not on this machine; --remote allows that, if its owner does",
                                text);
     b->plan = (struct rn_bench_plan){.endpoint = &b->endpoint,

@@ -312,28 +312,13 @@ static void send_due(struct rn_bench_thread *d, int64_t now)
     ppoll(&fd, 1, &left, NULL);
 }
 
-static void serve_events(struct rn_bench_thread *d)
-{
-    struct epoll_event events[EVENTS];
-    int ready = epoll_wait(d->epoll_fd, events, EVENTS, d->interval_ns > 0 ? 0 : 100);
-
-    for (int i = 0; i < ready; i++) {
-        struct rn_bench_conn *c = events[i].data.ptr;
-
-        if (c->stream.fd < 0)
-            continue;
-        if (((events[i].events & EPOLLOUT) != 0 && !flush(d, c)) ||
-            ((events[i].events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0 && !receive(d, c)) ||
-            !pump(d, c, now_ns()))
-            reconnect(d, c);
-    }
-}
-
 void *rn_bench_thread_run(void *context)
 {
     struct rn_bench_thread *d = context;
+    struct epoll_event events[EVENTS];
     int64_t now = now_ns();
     uint64_t one = 1;
+    int ready;
 
     for (uint32_t i = 0; d->interval_ns == 0 && i < d->connection_count; i++)
         if (!pump(d, &d->conns[i], now))
@@ -341,7 +326,17 @@ void *rn_bench_thread_run(void *context)
     while (goes_on(d, now)) {
         if (d->interval_ns > 0)
             send_due(d, now);
-        serve_events(d);
+        ready = epoll_wait(d->epoll_fd, events, EVENTS, d->interval_ns > 0 ? 0 : 100);
+        for (int i = 0; i < ready; i++) {
+            struct rn_bench_conn *c = events[i].data.ptr;
+
+            if (c->stream.fd < 0)
+                continue;
+            if (((events[i].events & EPOLLOUT) != 0 && !flush(d, c)) ||
+                ((events[i].events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0 && !receive(d, c)) ||
+                !pump(d, c, now_ns()))
+                reconnect(d, c);
+        }
         now = now_ns();
     }
     for (uint32_t i = 0; i < d->connection_count; i++)

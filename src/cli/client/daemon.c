@@ -103,8 +103,7 @@ bool rn_daemon_init(struct rn_daemon *d, const struct rn_options *options, enum 
     if (text == NULL)
         text = http ? DEFAULT_HTTP : DEFAULT_ADMIN;
     return check_attributes(options) &&
-           rn_endpoint_init(&d->endpoint, options, source, text, RN_DAEMON_ADDRESS_HTTP) &&
-           find_token(d);
+           rn_endpoint_init(&d->endpoint, options, source, text, RN_ENDPOINT_HTTP) && find_token(d);
 }
 
 static void forget_answer(struct rn_daemon *d)
@@ -141,11 +140,11 @@ int rn_daemon_run(const struct rn_options *options, enum rn_daemon_port port,
 static bool fail_as_stranger(struct rn_daemon *d)
 {
     d->answer = NULL;
-    snprintf(d->http.problem, sizeof d->http.problem,
-             "what answers at %s is not rationd%s (HTTP status %u); %s ADDR names another address",
-             d->endpoint.address.text, d->port == RN_PORT_ADMIN ? "'s admin port" : "", d->status,
-             d->port == RN_PORT_ADMIN ? "--admin" : "--http");
-    return false;
+    return rn_cli_http_fail(
+        &d->http,
+        "what answers at %s is not rationd%s (HTTP status %u); %s ADDR names another address",
+        d->endpoint.address.text, d->port == RN_PORT_ADMIN ? "'s admin port" : "", d->status,
+        d->port == RN_PORT_ADMIN ? "--admin" : "--http");
 }
 
 /* Every failure that rationd reports is an object with `error`. */
@@ -154,19 +153,15 @@ static bool read_answer(struct rn_daemon *d, const struct rn_cli_http_response *
 {
     d->status = answer->status;
     d->text = (struct rn_slice){answer->body, answer->body_len};
-    if (answer->status == 401) {
-        snprintf(d->http.problem, sizeof d->http.problem,
-                 "rationd at %s wants a token%s; --token-file FILE or RATION_TOKEN gives one",
-                 d->endpoint.address.text, d->http.token != NULL ? ", and not this one" : "");
-        return false;
-    }
+    if (answer->status == 401)
+        return rn_cli_http_fail(
+            &d->http, "rationd at %s wants a token%s; --token-file FILE or RATION_TOKEN gives one",
+            d->endpoint.address.text, d->http.token != NULL ? ", and not this one" : "");
     if (accept != NULL && answer->status == 200)
         return strncmp(answer->type, accept, strlen(accept)) == 0 || fail_as_stranger(d);
     d->copy = malloc(answer->body_len + 1);
-    if (d->copy == NULL) {
-        snprintf(d->http.problem, sizeof d->http.problem, "out of memory");
-        return false;
-    }
+    if (d->copy == NULL)
+        return rn_cli_http_fail(&d->http, "out of memory");
     memcpy(d->copy, answer->body, answer->body_len);
     d->answer = rn_cli_json_parse(&d->arena, d->copy, answer->body_len, NULL);
     if (d->answer == NULL || d->answer->kind != RN_JSON_OBJECT ||
@@ -188,10 +183,8 @@ bool rn_daemon_try(struct rn_daemon *d, const struct rn_daemon_request *q)
     bool ok;
 
     forget_answer(d);
-    if (d->body.failed) {
-        snprintf(d->http.problem, sizeof d->http.problem, "out of memory");
-        return false;
-    }
+    if (d->body.failed)
+        return rn_cli_http_fail(&d->http, "out of memory");
     if (d->body.len > 0)
         request.body = rn_buf_slice(&d->body);
     ok = rn_cli_http_ask(&d->http, &request, &answer);

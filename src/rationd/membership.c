@@ -3,7 +3,6 @@
 
 #include "base/clock.h"
 #include "net/log.h"
-#include "redis/fleet/rules_file.h"
 #include "wire/metrics.h"
 
 /* --- rules ------------------------------------------------------------------------------- */

@@ -7,8 +7,8 @@
  * Four times a second a node polls: it announces itself and asks for the version of the shared
  * changes; if that has risen, it fetches the new ones. It offers its own changes at once, or when
  * Redis is back; until then they apply to this node only. Of two changes of the same thing the
- * later one wins (limiter/clients/replication.h); the rules are one thing. If Redis has lost the changes, the
- * nodes restore them.
+ * later one wins (limiter/clients/replication.h); the rules are one thing. If Redis has lost the
+ * changes, the nodes restore them.
  */
 #ifndef RN_REDIS_FLEET_H
 #define RN_REDIS_FLEET_H
@@ -69,5 +69,14 @@ struct rn_slice rn_fleet_rules(const struct rn_fleet *fleet);
 const struct rn_fleet_counts *rn_fleet_counts(const struct rn_fleet *fleet);
 /* The number of nodes, this one included, as far as is known; at least 1. */
 unsigned rn_fleet_nodes(const struct rn_fleet *fleet);
+
+/* --- rules_file.c: keeps the rules set by an operator beside the state file, so that they apply
+ * after a restart --- */
+
+/* Saves atomically. False: not saved; the log says why. An empty text: the rules files apply. */
+bool rn_rules_file_save(const char *path, struct rn_slice text, int64_t made_us);
+/* Appends the rules to `text`. False: there are none, or the file cannot be read; the log says so.
+ * Sets *made_us if the file was read. */
+bool rn_rules_file_load(const char *path, struct rn_buf *text, int64_t *made_us);
 
 #endif

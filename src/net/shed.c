@@ -141,22 +141,6 @@ static void recount(struct rn_conn *conn, size_t bytes)
     conn->counted = bytes;
 }
 
-/* The protocol may reply why; the input is freed now. */
-static void end_unfinished(struct rn_conn *conn)
-{
-    rn_log(RN_LOG_WARN, "conn.swamped", RN_LOG_TEXT("listener", rn_slice_of(conn->listener->name)),
-           RN_LOG_TEXT("peer", rn_slice_of(conn->peer.text)),
-           RN_LOG_NUMBER("unfinished", conn->counted),
-           RN_LOG_TEXT("over", RN_SLICE("input_memory")));
-    rn_tally_add(&conn->tally->swamped, 1);
-    rn_conn_limit(conn, RN_CONN_SWAMPED);
-    rn_conn_close(conn); /* settled before the loop sleeps */
-    conn->unread = true;
-    conn->buffered = 0;
-    rn_buf_done(&conn->in);
-    recount(conn, 0);
-}
-
 static void end_from(struct rn_loop *loop, size_t bytes)
 {
     struct picked picked = {.max = PICKED_MAX};
@@ -171,10 +155,24 @@ static void end_from(struct rn_loop *loop, size_t bytes)
             note_size(loop->server, conn->counted);
     }
     for (unsigned i = 0; i < picked.count; i++) {
-        if (atomic_load_explicit(&loop->server->unfinished, memory_order_relaxed) > enough)
-            end_unfinished(picked.items[i].conn);
-        else
-            note_size(loop->server, picked.items[i].conn->counted);
+        struct rn_conn *conn = picked.items[i].conn;
+
+        if (atomic_load_explicit(&loop->server->unfinished, memory_order_relaxed) <= enough) {
+            note_size(loop->server, conn->counted);
+            continue;
+        }
+        rn_log(RN_LOG_WARN, "conn.swamped",
+               RN_LOG_TEXT("listener", rn_slice_of(conn->listener->name)),
+               RN_LOG_TEXT("peer", rn_slice_of(conn->peer.text)),
+               RN_LOG_NUMBER("unfinished", conn->counted),
+               RN_LOG_TEXT("over", RN_SLICE("input_memory")));
+        rn_tally_add(&conn->tally->swamped, 1);
+        rn_conn_limit(conn, RN_CONN_SWAMPED); /* the protocol may reply why */
+        rn_conn_close(conn);                  /* settled before the loop sleeps */
+        conn->unread = true;
+        conn->buffered = 0;
+        rn_buf_done(&conn->in);
+        recount(conn, 0);
     }
 }
 

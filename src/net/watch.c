@@ -157,22 +157,6 @@ static void forget_folders(struct rn_watch *watch)
 }
 
 /* A directory that cannot be watched is still checked every two seconds. */
-static void watch_folder(struct rn_watch *watch, const char *path)
-{
-    struct rn_watch_folder *folder = malloc(sizeof *folder + strlen(path) + 1);
-
-    if (!folder)
-        return;
-    strcpy(folder->path, path);
-    uv_fs_event_init(watch->look.loop, &folder->event);
-    folder->event.data = watch;
-    int failed = uv_fs_event_start(&folder->event, on_folder, path, 0);
-    if (failed != 0 && failed != UV_ENOENT)
-        rn_log(RN_LOG_WARN, "watch.failed", RN_LOG_TEXT("folder", rn_slice_of(path)),
-               RN_LOG_TEXT("reason", rn_slice_of(uv_strerror(failed))));
-    watch->folders[watch->folder_count++] = folder;
-}
-
 static void watch_folders(struct rn_watch *watch)
 {
     struct folders wanted = {0};
@@ -185,8 +169,21 @@ static void watch_folders(struct rn_watch *watch)
     if (!wanted.failed && !same) {
         forget_folders(watch);
         watch->folders = calloc(wanted.count, sizeof(struct rn_watch_folder *));
-        for (size_t i = 0; watch->folders && i < wanted.count; i++)
-            watch_folder(watch, wanted.paths[i]);
+        for (size_t i = 0; watch->folders && i < wanted.count; i++) {
+            const char *path = wanted.paths[i];
+            struct rn_watch_folder *folder = malloc(sizeof *folder + strlen(path) + 1);
+
+            if (!folder)
+                continue;
+            strcpy(folder->path, path);
+            uv_fs_event_init(watch->look.loop, &folder->event);
+            folder->event.data = watch;
+            int failed = uv_fs_event_start(&folder->event, on_folder, path, 0);
+            if (failed != 0 && failed != UV_ENOENT)
+                rn_log(RN_LOG_WARN, "watch.failed", RN_LOG_TEXT("folder", rn_slice_of(path)),
+                       RN_LOG_TEXT("reason", rn_slice_of(uv_strerror(failed))));
+            watch->folders[watch->folder_count++] = folder;
+        }
     }
     free_paths(wanted.paths, wanted.count);
 }

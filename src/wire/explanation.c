@@ -60,49 +60,44 @@ int rn_explanation_put_limits(struct rn_members *m, const struct rn_explained_ru
 
 /* --- conditions ---------------------------------------------------------------------------- */
 
-static void put_condition(struct rn_members *m, const struct rn_finding *f, struct rn_buf *words)
+static void put_conditions(struct writer *w, const struct rn_ruleset *ruleset,
+                           const struct rn_values *values, const struct rn_condition *conditions,
+                           uint32_t count)
 {
     static const char *const tests[] = {
         [RN_TEST_EQUALS] = "one_of", [RN_TEST_PATTERN] = "pattern", [RN_TEST_PREFIX] = "prefix",
         [RN_TEST_CIDR] = "cidr",     [RN_TEST_PRESENT] = "present", [RN_TEST_ABOVE] = "above",
         [RN_TEST_BELOW] = "below"};
-    const struct rn_condition *c = f->condition;
+    struct rn_members *m = w->m;
     char text[RN_CIDR_TEXT];
 
-    rn_members_open(m, NULL, '{');
-    rn_members_text(m, "attribute", f->ruleset->attributes[c->attribute].name);
-    rn_members_text(m, "test", rn_slice_of(tests[c->test]));
-    rn_members_bool(m, "not", c->negated);
-    rn_members_open(m, "values", '[');
-    for (uint32_t i = 0; i < c->value_count; i++)
-        rn_members_text(m, NULL, c->values[i]);
-    for (size_t i = 0; c->networks && i < c->networks->count; i++) {
-        rn_cidr_write(&c->networks->items[i], text);
-        rn_members_text(m, NULL, rn_slice_of(text));
+    rn_members_open(m, "conditions", '[');
+    for (const struct rn_condition *c = conditions; c < conditions + count; c++) {
+        struct rn_finding f = rn_reason_find(ruleset, c, values);
+
+        rn_members_open(m, NULL, '{');
+        rn_members_text(m, "attribute", ruleset->attributes[c->attribute].name);
+        rn_members_text(m, "test", rn_slice_of(tests[c->test]));
+        rn_members_bool(m, "not", c->negated);
+        rn_members_open(m, "values", '[');
+        for (uint32_t i = 0; i < c->value_count; i++)
+            rn_members_text(m, NULL, c->values[i]);
+        for (size_t i = 0; c->networks && i < c->networks->count; i++) {
+            rn_cidr_write(&c->networks->items[i], text);
+            rn_members_text(m, NULL, rn_slice_of(text));
+        }
+        rn_members_close(m, ']');
+        if (f.value.data)
+            rn_members_text(m, "found", f.value);
+        else
+            rn_members_null(m, "found");
+        rn_members_bool(m, "holds", f.holds);
+        rn_buf_clear(&w->words);
+        rn_reason_write_finding(&w->words, &f);
+        rn_members_text(m, "text", rn_buf_slice(&w->words));
+        rn_members_close(m, '}');
     }
     rn_members_close(m, ']');
-    if (f->value.data)
-        rn_members_text(m, "found", f->value);
-    else
-        rn_members_null(m, "found");
-    rn_members_bool(m, "holds", f->holds);
-    rn_buf_clear(words);
-    rn_reason_write_finding(words, f);
-    rn_members_text(m, "text", rn_buf_slice(words));
-    rn_members_close(m, '}');
-}
-
-static void put_conditions(struct writer *w, const struct rn_ruleset *ruleset,
-                           const struct rn_values *values, const struct rn_condition *conditions,
-                           uint32_t count)
-{
-    rn_members_open(w->m, "conditions", '[');
-    for (uint32_t i = 0; i < count; i++) {
-        struct rn_finding finding = rn_reason_find(ruleset, &conditions[i], values);
-
-        put_condition(w->m, &finding, &w->words);
-    }
-    rn_members_close(w->m, ']');
 }
 
 static void put_alternatives(struct writer *w, const struct rn_explained_rule *seen)

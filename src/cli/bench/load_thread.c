@@ -171,19 +171,6 @@ static bool pump(struct rn_bench_thread *d, struct rn_bench_conn *c, int64_t now
 
 /* --- receiving --------------------------------------------------------------------- */
 
-/* Keeps the text of the first error for the report. */
-static void keep_error_text(struct rn_bench_thread *d, const char *data, size_t len)
-{
-    const char *body = memmem(data, len, "\r\n\r\n", 4);
-    const char *from = body != NULL ? body + 4 : data;
-    size_t rest = len - (size_t)(from - data);
-    const char *end = memchr(from, '\r', rest);
-
-    if (d->problem[0] == '\0')
-        snprintf(d->problem, sizeof d->problem, "%.*s",
-                 (int)(end != NULL ? end - from : (ptrdiff_t)rest), from);
-}
-
 /* The peer is not rationd, or speaks TLS. */
 static void fail_as_foreign(struct rn_bench_thread *d, const struct rn_bench_conn *c)
 {
@@ -209,9 +196,15 @@ static bool read_answers(struct rn_bench_thread *d, struct rn_bench_conn *c, int
         enum rn_bench_result result =
             rn_bench_response_read(d->plan->request, from, c->in_len - at, &used);
 
-        if (result == RN_BENCH_ERROR)
-            keep_error_text(d, from, used);
         at += used;
+        if (result == RN_BENCH_ERROR && d->problem[0] == '\0') { /* for the report */
+            const char *body = memmem(from, used, "\r\n\r\n", 4);
+            const char *text = body != NULL ? body + 4 : from, *end = c->in + at;
+            const char *line_end = memchr(text, '\r', (size_t)(end - text));
+
+            snprintf(d->problem, sizeof d->problem, "%.*s",
+                     (int)((line_end != NULL ? line_end : end) - text), text);
+        }
         if (result == RN_BENCH_MORE)
             break;
         if (result == RN_BENCH_FOREIGN || c->in_flight == 0) {

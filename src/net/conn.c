@@ -15,7 +15,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "net/caps.h"
+#include "net/conn_quota.h"
 #include "net/log.h"
 #include "net/tls_conn.h"
 
@@ -103,7 +103,7 @@ void rn_conn_cut(struct rn_conn *conn)
     if (conn->next)
         conn->next->link = conn->link;
     if (!conn->outgoing) {
-        rn_caps_give_back(conn->listener->caps, &conn->peer);
+        rn_conn_quota_give_back(conn->listener->quota, &conn->peer);
         loop->accepted--;
     }
     rn_shed_count_input(conn, 0);
@@ -305,7 +305,7 @@ struct rn_conn *rn_conn_new(struct rn_loop *loop, struct rn_listener *listener, 
     conn->tally = &listener->tallies[loop->index];
     conn->loop = loop;
     conn->peer = *peer;
-    conn->outgoing = conn->known = !listener->caps;
+    conn->outgoing = conn->known = !listener->quota;
     conn->life = conn->outgoing ? RN_LIFE_CONNECTING : RN_LIFE_HANDSHAKE;
     conn->active_ns = loop->wheel.now_ns;
     conn->deadline.fire = rn_conn_deadline_fire;
@@ -341,7 +341,7 @@ void rn_conn_start(struct rn_acceptor *acceptor, int fd, const struct rn_peer *p
     struct rn_conn *conn = rn_conn_new(acceptor->loop, acceptor->listener, fd, peer, secure);
 
     if (!conn) {
-        rn_caps_give_back(acceptor->listener->caps, peer);
+        rn_conn_quota_give_back(acceptor->listener->quota, peer);
         close(fd);
         return;
     }

@@ -17,7 +17,7 @@
  *
  * Each loop closes its own connections; other loops are asked to (server_run.c).
  */
-#include "net/caps.h"
+#include "net/conn_quota.h"
 #include "net/log.h"
 #include "net/server_internal.h"
 #include "net/tls_conn.h"
@@ -202,7 +202,7 @@ void rn_shed_as_asked(struct rn_loop *loop)
 {
     size_t from = atomic_exchange(&loop->cut_from, 0);
 
-    if (atomic_exchange(&loop->crowded, false) && rn_caps_are_taken(loop->server->caps))
+    if (atomic_exchange(&loop->crowded, false) && rn_conn_quota_is_full(loop->server->quota))
         rn_shed_quiet(loop);
     if (from > 0)
         end_from(loop, from);

@@ -202,7 +202,7 @@ static void finish_output(struct rn_conn *conn)
         rn_conn_output_flush(conn);
     if (conn->loop->draining && !conn->outgoing && is_idle(conn) && !rn_conn_has_input(conn) &&
         has_drained(conn) && conn->life < RN_LIFE_CLOSING)
-        rn_conn_limit(conn, RN_CONN_DRAINING);
+        rn_conn_close_because(conn, RN_CONN_DRAINING);
     if (conn->tls && conn->life < RN_LIFE_BROKEN && rn_conn_unsent(conn) == 0 &&
         (conn->life >= RN_LIFE_CLOSING || (conn->ended && conn->input == RN_CONN_READING)))
         rn_tls_conn_shutdown(conn); /* no output will follow */
@@ -278,11 +278,11 @@ static void on_event(uv_poll_t *poll, int status, int events)
     rn_conn_settle(conn);
 }
 
-void rn_conn_limit(struct rn_conn *conn, enum rn_conn_limit why)
+void rn_conn_close_because(struct rn_conn *conn, enum rn_conn_close_reason why)
 {
-    if (conn->life == RN_LIFE_OPEN && conn->protocol->limited) {
+    if (conn->life == RN_LIFE_OPEN && conn->protocol->closing) {
         conn->busy = true;
-        conn->protocol->limited(conn, why);
+        conn->protocol->closing(conn, why);
         conn->busy = false;
     }
     begin_close(conn);

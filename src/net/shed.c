@@ -99,7 +99,7 @@ unsigned rn_shed_quiet(struct rn_loop *loop)
             break; /* it has just come, and the others were active since */
         rn_tally_add(&conn->tally->crowded, 1);
         if (conn->life == RN_LIFE_OPEN) {
-            rn_conn_limit(conn, RN_CONN_CROWDED);
+            rn_conn_close_because(conn, RN_CONN_CROWDED);
             if (conn->tls)
                 rn_tls_conn_shutdown(conn);
         }
@@ -167,8 +167,8 @@ static void end_from(struct rn_loop *loop, size_t bytes)
                RN_LOG_NUMBER("unfinished", conn->counted),
                RN_LOG_TEXT("over", RN_SLICE("input_memory")));
         rn_tally_add(&conn->tally->swamped, 1);
-        rn_conn_limit(conn, RN_CONN_SWAMPED); /* the protocol may reply why */
-        rn_conn_close(conn);                  /* settled before the loop sleeps */
+        rn_conn_close_because(conn, RN_CONN_SWAMPED); /* the protocol may reply why */
+        rn_conn_close(conn);                          /* settled before the loop sleeps */
         conn->unread = true;
         conn->buffered = 0;
         rn_buf_done(&conn->in);

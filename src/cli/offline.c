@@ -92,18 +92,14 @@ static bool check_request(struct rn_offline *s)
     for (uint32_t i = 0; !native && i < ruleset->rule_count; i++)
         native = !ruleset->rules[i].envoy;
     s->envoy = (ruleset->domain_count != 0 || ruleset->apply_to_envoy) && domain_first;
-    if (!s->envoy && !native) {
-        rn_output_error(
+    if (!s->envoy && !native)
+        return rn_output_error(
             "these rules are in Envoy's format; begin the request with its domain, as in "
             "domain=%s, then give the pairs of a descriptor in order",
             rn_excerpt(ruleset->domains[0].name).text);
-        return false;
-    }
-    if (s->envoy && o->attribute_count - 1 > RN_ENVOY_DEPTH_MAX) {
-        rn_output_error("a descriptor of %zu pairs; give at most %d", o->attribute_count - 1,
-                        RN_ENVOY_DEPTH_MAX);
-        return false;
-    }
+    if (s->envoy && o->attribute_count - 1 > RN_ENVOY_DEPTH_MAX)
+        return rn_output_error("a descriptor of %zu pairs; give at most %d", o->attribute_count - 1,
+                               RN_ENVOY_DEPTH_MAX);
     return true;
 }
 
@@ -132,33 +128,27 @@ bool rn_offline_open(struct rn_offline *s, bool create)
 
     if (!check_request(s))
         return false;
-    if (path != NULL && !exists && !create) {
-        rn_output_error("there is no state file %s; ration check --state makes one",
-                        rn_excerpt(rn_slice_of(path)).text);
-        return false;
-    }
-    if (ration_open(&options, &s->limiter, &error) != 0) {
-        rn_output_error("--state: %s", error.text);
-        return false;
-    }
+    if (path != NULL && !exists && !create)
+        return rn_output_error("there is no state file %s; ration check --state makes one",
+                               rn_excerpt(rn_slice_of(path)).text);
+    if (ration_open(&options, &s->limiter, &error) != 0)
+        return rn_output_error("--state: %s", error.text);
     if (error.text[0] != '\0')
         rn_output_error("note: %s", error.text);
     now = ration_now(s->limiter);
     /* The limiter owns the ruleset now, even if this fails. */
     if (rn_reload_install(s->limiter, s->ruleset, now) != 0) {
         s->ruleset = NULL;
-        rn_output_error("out of memory");
-        return false;
+        return rn_output_error("out of memory");
     }
     if (at->given)
         ahead = at->relative ? at->ns : at->ns - ration_wall(s->limiter, now);
     s->now_ns = now + ahead;
     if (ahead >= 0 && ahead <= RATION_PERIOD_MAX_NS)
         return true;
-    rn_output_error("--at: that %s",
-                    ahead < 0 ? "time has passed; give one to come, or a length such as +30s"
-                              : "is more than ten years ahead; give a time before that");
-    return false;
+    return rn_output_error("--at: that %s",
+                           ahead < 0 ? "time has passed; give one to come, or a length such as +30s"
+                                     : "is more than ten years ahead; give a time before that");
 }
 
 /* --- deciding ---------------------------------------------------------------------- */
@@ -210,10 +200,9 @@ bool rn_offline_decide(struct rn_offline *s, bool look, struct ration_outcome *o
                                      .drain = s->options->drain};
     int code;
 
-    if (s->envoy && s->options->drain) {
-        rn_output_error("--drain is for rules in the native format; Envoy's protocol has no drain");
-        return false;
-    }
+    if (s->envoy && s->options->drain)
+        return rn_output_error(
+            "--drain is for rules in the native format; Envoy's protocol has no drain");
     if (s->envoy)
         code = decide_descriptor(s, look, request.cost == 0 ? 1 : request.cost, outcome);
     else if (look)

@@ -207,23 +207,18 @@ static bool read_option(struct rn_options *o, int argc, char **argv, int *i)
         complain_of_option(o, name);
         return false;
     }
-    if (spec->kind == FLAG && equals != NULL) {
-        rn_output_error("%s takes no value; write it alone", spec->name);
-        return false;
-    }
+    if (spec->kind == FLAG && equals != NULL)
+        return rn_output_error("%s takes no value; write it alone", spec->name);
     if (spec->kind != FLAG && spec->kind != OPTIONAL && equals == NULL) {
-        if (*i + 1 == argc) {
-            rn_output_error("%s needs a value; write for example %s %s", spec->name, spec->name,
-                            spec->example);
-            return false;
-        }
+        if (*i + 1 == argc)
+            return rn_output_error("%s needs a value; write for example %s %s", spec->name,
+                                   spec->name, spec->example);
         value = argv[++*i];
     }
     if (set_option(o, spec, value))
         return true;
-    rn_output_error("%s: found %s, expected %s", spec->name, rn_excerpt(rn_slice_of(value)).text,
-                    spec->right);
-    return false;
+    return rn_output_error("%s: found %s, expected %s", spec->name,
+                           rn_excerpt(rn_slice_of(value)).text, spec->right);
 }
 
 /* --- words and attributes ---------------------------------------------------------- */
@@ -250,20 +245,17 @@ static bool read_plain(struct rn_options *o, char *arg, bool only_attributes)
 {
     size_t len = only_attributes ? strcspn(arg, "=") : name_length(arg);
 
-    if (only_attributes && (len == 0 || arg[len] != '=')) {
-        rn_output_error("found %s after --, expected an attribute such as ip=192.0.2.7",
-                        rn_excerpt(rn_slice_of(arg)).text);
-        return false;
-    }
+    if (only_attributes && (len == 0 || arg[len] != '='))
+        return rn_output_error("found %s after --, expected an attribute such as ip=192.0.2.7",
+                               rn_excerpt(rn_slice_of(arg)).text);
     if (len == 0) {
         o->words[o->word_count++] = arg;
         return true;
     }
-    if ((o->command->options & BIT(REQUEST)) == 0) {
-        rn_output_error("%s takes no attributes, found %s; if it is a file, put ./ before it",
-                        o->command->name, rn_excerpt(rn_slice_of(arg)).text);
-        return false;
-    }
+    if ((o->command->options & BIT(REQUEST)) == 0)
+        return rn_output_error(
+            "%s takes no attributes, found %s; if it is a file, put ./ before it", o->command->name,
+            rn_excerpt(rn_slice_of(arg)).text);
     /* Header names ignore case; rules have them in lower case. */
     for (size_t i = 0; strncasecmp(arg, "header.", 7) == 0 && i < len; i++)
         if (arg[i] >= 'A' && arg[i] <= 'Z')

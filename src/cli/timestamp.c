@@ -2,7 +2,6 @@
 /*
  * Parses times: ISO 8601, in UTC unless an offset is given, or a duration from now.
  */
-#include <stdio.h>
 #include <string.h>
 
 #include "base/civil.h"

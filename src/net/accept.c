@@ -14,10 +14,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "net/caps.h"
+#include "net/conn_quota.h"
 #include "net/log.h"
 #include "net/loop.h"
-#include "net/server_internal.h"
 
 #define BATCH 64
 #define PAUSE_NS INT64_C(100000000)
@@ -44,9 +43,9 @@ static bool find_room(struct rn_acceptor *acceptor)
 {
     struct pollfd next = {.fd = acceptor->socket->fd, .events = POLLIN};
 
-    if (rn_caps_are_taken(acceptor->listener->caps) && poll(&next, 1, 0) != 1)
+    if (rn_conn_quota_is_full(acceptor->listener->quota) && poll(&next, 1, 0) != 1)
         return false;
-    if (!rn_caps_are_taken(acceptor->listener->caps) || rn_shed_quiet(acceptor->loop) > 0) {
+    if (!rn_conn_quota_is_full(acceptor->listener->quota) || rn_shed_quiet(acceptor->loop) > 0) {
         acceptor->waited = false;
         return true;
     }
@@ -61,19 +60,19 @@ static bool find_room(struct rn_acceptor *acceptor)
 
 static void admit(struct rn_acceptor *acceptor, int fd, const struct rn_address *from)
 {
-    static const char *const caps[] = {
-        [RN_CAPS_TOTAL] = "connections_max", [RN_CAPS_ADDRESS] = "per_address_max"};
+    static const char *const over[] = {
+        [RN_CONN_QUOTA_TOTAL] = "connections_max", [RN_CONN_QUOTA_ADDRESS] = "per_address_max"};
     struct rn_peer peer;
     int on = 1;
 
     rn_address_peer(from, &peer);
-    enum rn_caps_answer answer = rn_caps_take(acceptor->listener->caps, &peer);
-    if (answer != RN_CAPS_OK) {
+    enum rn_conn_quota_answer answer = rn_conn_quota_take(acceptor->listener->quota, &peer);
+    if (answer != RN_CONN_QUOTA_OK) {
         rn_tally_add(&acceptor->listener->tallies[acceptor->loop->index].refused, 1);
         rn_log(RN_LOG_WARN, "conn.refused",
                RN_LOG_TEXT("listener", rn_slice_of(acceptor->listener->name)),
                RN_LOG_TEXT("peer", rn_slice_of(peer.text)),
-               RN_LOG_TEXT("over", rn_slice_of(caps[answer])));
+               RN_LOG_TEXT("over", rn_slice_of(over[answer])));
         close(fd);
         return;
     }

@@ -27,43 +27,11 @@ static int parse_unix(const char *path, struct rn_address *out, struct ration_er
     return 0;
 }
 
-/* Digits only: no sign, no service name. */
-static int parse_port(const char *text, const char *whole, uint16_t *port,
-                      struct ration_error *error)
-{
-    unsigned value = 0;
-    size_t len = 0;
-
-    for (; text[len] >= '0' && text[len] <= '9' && len < 6; len++)
-        value = value * 10 + (unsigned)(text[len] - '0');
-    if (len == 0 || text[len] != '\0' || value > 65535)
-        return rn_error_set(error, RATION_EPARSE, (size_t)(text - whole),
-                            "%s is not a port from 0 to 65535; " EXAMPLES,
-                            rn_error_quote(text, strlen(text), 0).text);
-    *port = (uint16_t)value;
-    return 0;
-}
-
-static int resolve(const char *host, struct rn_ip *ip, struct ration_error *error)
+static int parse_host(const char *text, size_t len, struct rn_ip *ip, struct ration_error *error)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_family = AF_UNSPEC}, *found;
     struct rn_address first = {0};
     struct rn_peer peer;
-    int failed = getaddrinfo(host, NULL, &hints, &found);
-
-    if (failed != 0)
-        return rn_error_set(error, RATION_EPARSE, 0, "%s has no address: %s; " EXAMPLES,
-                            rn_error_quote(host, strlen(host), 0).text, gai_strerror(failed));
-    memcpy(&first.to, found->ai_addr, found->ai_addrlen);
-    first.len = found->ai_addrlen;
-    freeaddrinfo(found);
-    rn_address_peer(&first, &peer);
-    *ip = peer.ip;
-    return 0;
-}
-
-static int parse_host(const char *text, size_t len, struct rn_ip *ip, struct ration_error *error)
-{
     char name[256];
 
     if (text[0] == '[')
@@ -82,7 +50,16 @@ static int parse_host(const char *text, size_t len, struct rn_ip *ip, struct rat
                             rn_error_quote(text, len, 0).text);
     memcpy(name, text, len);
     name[len] = '\0';
-    return resolve(name, ip, error);
+    int failed = getaddrinfo(name, NULL, &hints, &found);
+    if (failed != 0)
+        return rn_error_set(error, RATION_EPARSE, 0, "%s has no address: %s; " EXAMPLES,
+                            rn_error_quote(name, len, 0).text, gai_strerror(failed));
+    memcpy(&first.to, found->ai_addr, found->ai_addrlen);
+    first.len = found->ai_addrlen;
+    freeaddrinfo(found);
+    rn_address_peer(&first, &peer);
+    *ip = peer.ip;
+    return 0;
 }
 
 bool rn_address_is_name(const char *text)
@@ -96,8 +73,8 @@ int rn_address_parse(const char *text, struct rn_address *out, struct ration_err
 {
     struct rn_ip ip = {.bits = 128};
     const char *colon = strrchr(text, ':');
-    uint16_t port = 0;
-    int failed;
+    unsigned port = 0;
+    size_t digits = 0;
 
     if (strncmp(text, "unix:", 5) == 0)
         return parse_unix(text + 5, out, error);
@@ -108,12 +85,18 @@ int rn_address_parse(const char *text, struct rn_address *out, struct ration_err
     if (!colon || strchr(colon, ']'))
         return rn_error_set(error, RATION_EPARSE, 0, "%s has no port; " EXAMPLES,
                             rn_error_quote(text, strlen(text), 0).text);
-    if ((failed = parse_port(colon + 1, text, &port, error)) != 0)
+    /* Digits only: no sign, no service name. */
+    for (const char *at = colon + 1; at[digits] >= '0' && at[digits] <= '9' && digits < 6; digits++)
+        port = port * 10 + (unsigned)(at[digits] - '0');
+    if (digits == 0 || colon[1 + digits] != '\0' || port > 65535)
+        return rn_error_set(error, RATION_EPARSE, (size_t)(colon + 1 - text),
+                            "%s is not a port from 0 to 65535; " EXAMPLES,
+                            rn_error_quote(colon + 1, strlen(colon + 1), 0).text);
+    int failed = colon == text ? 0 : parse_host(text, (size_t)(colon - text), &ip, error);
+    if (failed != 0)
         return failed;
-    if (colon != text && (failed = parse_host(text, (size_t)(colon - text), &ip, error)) != 0)
-        return failed;
-    struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons(port)};
-    struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
+    struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+    struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port)};
 
     memcpy(&v4.sin_addr, ip.bytes, 4);
     memcpy(&v6.sin6_addr, ip.bytes, 16);

@@ -11,14 +11,12 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "net/caps.h"
+#include "net/conn_quota.h"
 #include "net/log.h"
-#include "net/server_internal.h"
 #include "net/tls_conn.h"
 
 #define UNSENT_MAX_BYTES ((size_t)8 << 20)
@@ -105,7 +103,7 @@ void rn_conn_cut(struct rn_conn *conn)
     if (conn->next)
         conn->next->link = conn->link;
     if (!conn->outgoing) {
-        rn_caps_give_back(conn->listener->caps, &conn->peer);
+        rn_conn_quota_give_back(conn->listener->quota, &conn->peer);
         loop->accepted--;
     }
     rn_shed_count_input(conn, 0);
@@ -204,7 +202,7 @@ static void finish_output(struct rn_conn *conn)
         rn_conn_output_flush(conn);
     if (conn->loop->draining && !conn->outgoing && is_idle(conn) && !rn_conn_has_input(conn) &&
         has_drained(conn) && conn->life < RN_LIFE_CLOSING)
-        rn_conn_limit(conn, RN_CONN_DRAINING);
+        rn_conn_close_because(conn, RN_CONN_DRAINING);
     if (conn->tls && conn->life < RN_LIFE_BROKEN && rn_conn_unsent(conn) == 0 &&
         (conn->life >= RN_LIFE_CLOSING || (conn->ended && conn->input == RN_CONN_READING)))
         rn_tls_conn_shutdown(conn); /* no output will follow */
@@ -280,11 +278,11 @@ static void on_event(uv_poll_t *poll, int status, int events)
     rn_conn_settle(conn);
 }
 
-void rn_conn_limit(struct rn_conn *conn, enum rn_conn_limit why)
+void rn_conn_close_because(struct rn_conn *conn, enum rn_conn_close_reason why)
 {
-    if (conn->life == RN_LIFE_OPEN && conn->protocol->limited) {
+    if (conn->life == RN_LIFE_OPEN && conn->protocol->closing) {
         conn->busy = true;
-        conn->protocol->limited(conn, why);
+        conn->protocol->closing(conn, why);
         conn->busy = false;
     }
     begin_close(conn);
@@ -307,7 +305,7 @@ struct rn_conn *rn_conn_new(struct rn_loop *loop, struct rn_listener *listener, 
     conn->tally = &listener->tallies[loop->index];
     conn->loop = loop;
     conn->peer = *peer;
-    conn->outgoing = conn->known = !listener->caps;
+    conn->outgoing = conn->known = !listener->quota;
     conn->life = conn->outgoing ? RN_LIFE_CONNECTING : RN_LIFE_HANDSHAKE;
     conn->active_ns = loop->wheel.now_ns;
     conn->deadline.fire = rn_conn_deadline_fire;
@@ -343,7 +341,7 @@ void rn_conn_start(struct rn_acceptor *acceptor, int fd, const struct rn_peer *p
     struct rn_conn *conn = rn_conn_new(acceptor->loop, acceptor->listener, fd, peer, secure);
 
     if (!conn) {
-        rn_caps_give_back(acceptor->listener->caps, peer);
+        rn_conn_quota_give_back(acceptor->listener->quota, peer);
         close(fd);
         return;
     }

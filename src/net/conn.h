@@ -23,7 +23,7 @@ struct rn_conn;
 struct rn_loop;
 
 /* Why net closes a connection. */
-enum rn_conn_limit {
+enum rn_conn_close_reason {
     RN_CONN_TOO_LONG, /* message_max bytes without the end of the message */
     RN_CONN_TOO_SLOW, /* message_ns since its first byte without its end */
     RN_CONN_IDLE,     /* idle_ns without a message; usually closed without a reply */
@@ -64,7 +64,7 @@ struct rn_protocol {
 
     /* The connection will be closed for this reason; a last reply may go to
      * rn_conn_out. May be NULL. */
-    void (*limited)(struct rn_conn *conn, enum rn_conn_limit why);
+    void (*closing)(struct rn_conn *conn, enum rn_conn_close_reason why);
 
     /* The last call: either side has closed. Timers in the state must be cancelled. May
      * be NULL. For an outgoing connection (net/dialler.h) that could not be made, this is

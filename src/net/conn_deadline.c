@@ -81,7 +81,7 @@ void rn_conn_deadline_fire(struct rn_timer *timer)
         if (due.reason == STALL || due.reason == LINGER)
             rn_conn_break(conn);
         else
-            rn_conn_limit(conn, due.reason == SLOW ? RN_CONN_TOO_SLOW : RN_CONN_IDLE);
+            rn_conn_close_because(conn, due.reason == SLOW ? RN_CONN_TOO_SLOW : RN_CONN_IDLE);
     }
     rn_conn_settle(conn);
 }

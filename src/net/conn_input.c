@@ -44,7 +44,7 @@ static void leave_rest(struct rn_conn *conn, const char *data, size_t len, size_
     if (conn->in.len > 0 && conn->in.len >= conn->protocol->message_max && wants_input(conn)) {
         conn->unread = true;
         rn_tally_add(&conn->tally->too_long, 1);
-        rn_conn_limit(conn, RN_CONN_TOO_LONG);
+        rn_conn_close_because(conn, RN_CONN_TOO_LONG);
     }
 }
 

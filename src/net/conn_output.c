@@ -4,7 +4,6 @@
  * what the socket does not take at once is copied and kept with the connection.
  */
 #include <errno.h>
-#include <string.h>
 #include <sys/socket.h>
 
 #include "net/tls_conn.h"

@@ -12,7 +12,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "net/server_internal.h"
 #include "net/tls_conn.h"
 
 struct rn_dialler {

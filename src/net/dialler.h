@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Outgoing connections. Once connected they are like any other; reconnecting is up to the
- * protocol. They count in no cap, and a drain neither waits for them nor closes them: they
+ * protocol. They count in no quota, and a drain neither waits for them nor closes them: they
  * last as long as their loop.
  */
 #ifndef RN_NET_DIALLER_H

@@ -32,22 +32,14 @@ static int fail_io(struct ration_error *error, const char *what, const struct rn
     char text[RN_ADDRESS_TEXT];
 
     rn_address_write(address, text);
-    return rn_error_set(error, RATION_EIO, 0, "cannot %s %s: %s%s", what, text, strerror(code),
+    return rn_error_set(error, RATION_EIO, 0, "cannot %s %s: %s%s", what, text,
+                        code == EADDRINUSE ? "another process is listening there; stop it or "
+                                             "choose another address"
+                                           : strerror(code),
                         code == EACCES && address->to.any.sa_family != AF_UNIX
                             ? "; choose a port from 1024 on, grant CAP_NET_BIND_SERVICE, or let "
                               "systemd pass the socket"
                             : "");
-}
-
-static int fail_in_use(struct ration_error *error, const struct rn_address *address)
-{
-    char text[RN_ADDRESS_TEXT];
-
-    rn_address_write(address, text);
-    return rn_error_set(error, RATION_EIO, 0,
-                        "cannot listen on %s: another process is listening there; stop it or "
-                        "choose another address",
-                        text);
 }
 
 static void set_option(int fd, int level, int option, int value)
@@ -90,8 +82,7 @@ static int listen_first(struct rn_socket *first, struct rn_address *address,
     if (first->fd < 0)
         return fail_io(error, "listen on", address, errno);
     if (!bind_and_listen(first->fd, address))
-        return errno == EADDRINUSE ? fail_in_use(error, address)
-                                   : fail_io(error, "listen on", address, errno);
+        return fail_io(error, "listen on", address, errno);
     bool everywhere = address->everywhere;
     address->len = sizeof address->to;
     if (getsockname(first->fd, &address->to.any, &address->len) != 0)
@@ -122,21 +113,6 @@ static int listen_tcp(struct rn_listener *listener, struct rn_address *address,
     return failed;
 }
 
-/* Returns a descriptor of the file's directory, locked; -1: it cannot be locked, and we go
- * on without. */
-static int lock_directory(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    char *directory =
-        slash ? strndup(path, slash == path ? 1 : (size_t)(slash - path)) : strdup(".");
-    int fd = directory ? open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-
-    free(directory);
-    if (fd >= 0)
-        flock(fd, LOCK_EX);
-    return fd;
-}
-
 /* Removes the socket of a daemon that has ended. */
 static int clear_path(const struct rn_address *address, struct ration_error *error)
 {
@@ -156,37 +132,36 @@ static int clear_path(const struct rn_address *address, struct ration_error *err
     if (fd >= 0)
         close(fd);
     if (!dead)
-        return fail_in_use(error, address);
+        return fail_io(error, "listen on", address, EADDRINUSE);
     return unlink(path) == 0 ? 0 : fail_io(error, "replace", address, errno);
 }
 
-/* No client can connect before listen(2), so the mode is right from the start. */
-static int listen_path(struct rn_socket *socket, const struct rn_address *address,
+/* Goes on without a lock if the directory cannot be locked. No client can connect before
+ * listen(2), so the mode is right from the start. */
+static int listen_unix(struct rn_socket *socket, const struct rn_address *address,
                        struct ration_error *error)
 {
-    const char *path = address->to.un.sun_path;
+    const char *path = address->to.un.sun_path, *slash = strrchr(path, '/');
+    char *directory =
+        slash ? strndup(path, slash == path ? 1 : (size_t)(slash - path)) : strdup(".");
+    int lock = directory ? open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1, failed;
     struct stat is;
 
-    if ((socket->fd = open_socket(address)) < 0 ||
-        bind(socket->fd, &address->to.any, address->len) != 0)
-        return fail_io(error, "listen on", address, errno);
-    if (chmod(path, SOCKET_MODE) != 0 || lstat(path, &is) != 0 || listen(socket->fd, BACKLOG) != 0)
-        return fail_io(error, "listen on", address, errno);
-    socket->unlinks = true;
-    socket->device = is.st_dev;
-    socket->inode = is.st_ino;
-    socket->address = *address;
-    return 0;
-}
-
-static int listen_unix(struct rn_listener *listener, const struct rn_address *address,
-                       struct ration_error *error)
-{
-    int lock = lock_directory(address->to.un.sun_path);
-    int failed = clear_path(address, error);
-
-    if (failed == 0)
-        failed = listen_path(&listener->sockets[0], address, error);
+    free(directory);
+    if (lock >= 0)
+        flock(lock, LOCK_EX);
+    failed = clear_path(address, error);
+    if (failed == 0 &&
+        ((socket->fd = open_socket(address)) < 0 ||
+         bind(socket->fd, &address->to.any, address->len) != 0 || chmod(path, SOCKET_MODE) != 0 ||
+         lstat(path, &is) != 0 || listen(socket->fd, BACKLOG) != 0))
+        failed = fail_io(error, "listen on", address, errno);
+    if (failed == 0) {
+        socket->unlinks = true;
+        socket->device = is.st_dev;
+        socket->inode = is.st_ino;
+        socket->address = *address;
+    }
     if (lock >= 0)
         close(lock);
     return failed;
@@ -210,7 +185,7 @@ int rn_listener_open(struct rn_listener *listener, const char *text, unsigned lo
         listener->sockets[i].fd = -1;
         listener->sockets[i].users = listener->shared ? loops : 1;
     }
-    failed = listener->shared ? listen_unix(listener, &address, error)
+    failed = listener->shared ? listen_unix(&listener->sockets[0], &address, error)
                               : listen_tcp(listener, &address, error);
     rn_address_write(&address, listener->address);
     return failed;

@@ -12,7 +12,7 @@
 
 #include "net/address.h"
 
-struct rn_caps;
+struct rn_conn_quota;
 
 /* Used by one loop or several; the last one closes it. */
 struct rn_socket {
@@ -42,8 +42,8 @@ struct rn_listener {
     char *name;
     const struct rn_protocol *protocol;
     void *context;
-    struct rn_caps
-        *caps; /* that its connections count in; NULL: a dialler's, of outgoing connections */
+    /* That its connections count in; NULL: a dialler's, of outgoing connections. */
+    struct rn_conn_quota *quota;
     bool on_control, secure; /* secure: TCP sockets speak TLS */
     char address[RN_ADDRESS_TEXT];
     struct rn_tally *tallies; /* one for each loop */

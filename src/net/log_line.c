@@ -34,11 +34,18 @@ static size_t put_character(struct rn_buf *out, enum rn_log_format format, const
     return size > 0 ? size : 1;
 }
 
-/* Without quotes if it is logfmt and needs none. */
-static void put_text(struct rn_buf *out, enum rn_log_format format, struct rn_slice text)
+/* A text has no quotes if it is logfmt and needs none. */
+static void put_field(struct rn_buf *out, enum rn_log_format format,
+                      const struct rn_log_field *field)
 {
+    struct rn_slice text = field->text;
     size_t plain = 0, end = text.len < RN_LOG_VALUE_MAX ? text.len : RN_LOG_VALUE_MAX;
 
+    rn_buf_putf(out, format == RN_LOG_JSON ? ",\"%s\":" : " %s=", field->name);
+    if (!text.data) {
+        rn_buf_put_i64(out, field->number);
+        return;
+    }
     while (plain < text.len && text.data[plain] > ' ' && text.data[plain] < 0x7f &&
            !strchr("\"=\\", text.data[plain]))
         plain++;
@@ -55,26 +62,6 @@ static void put_text(struct rn_buf *out, enum rn_log_format format, struct rn_sl
     rn_buf_put_char(out, '"');
 }
 
-static void put_time(struct rn_buf *out, int64_t wall_ns)
-{
-    int64_t ms = wall_ns / (RN_SECOND_NS / 1000), s = ms / 1000;
-    struct rn_civil day = rn_civil_of_days(s / RN_DAY_S);
-    int second = (int)(s % RN_DAY_S);
-
-    rn_buf_putf(out, "%04d-%02d-%02dT%02d:%02d:%02d.%03dZ", (int)day.year, day.month, day.day,
-                second / 3600, second / 60 % 60, second % 60, (int)(ms % 1000));
-}
-
-static void put_field(struct rn_buf *out, enum rn_log_format format,
-                      const struct rn_log_field *field)
-{
-    rn_buf_putf(out, format == RN_LOG_JSON ? ",\"%s\":" : " %s=", field->name);
-    if (field->text.data)
-        put_text(out, format, field->text);
-    else
-        rn_buf_put_i64(out, field->number);
-}
-
 void rn_log_line_write(struct rn_buf *out, enum rn_log_format format,
                        const struct rn_log_head *head, const struct rn_log_field *fields,
                        size_t count)
@@ -82,9 +69,13 @@ void rn_log_line_write(struct rn_buf *out, enum rn_log_format format,
     static const char *const levels[] = {"error", "warn", "info", "debug"};
     struct rn_log_field level = RN_LOG_TEXT("level", rn_slice_of(levels[head->level]));
     struct rn_log_field event = RN_LOG_TEXT("event", rn_slice_of(head->event));
+    int64_t ms = head->wall_ns / (RN_SECOND_NS / 1000), s = ms / 1000;
+    struct rn_civil day = rn_civil_of_days(s / RN_DAY_S);
+    int second = (int)(s % RN_DAY_S);
 
     rn_buf_put_slice(out, format == RN_LOG_JSON ? RN_SLICE("{\"time\":\"") : RN_SLICE("time="));
-    put_time(out, head->wall_ns);
+    rn_buf_putf(out, "%04d-%02d-%02dT%02d:%02d:%02d.%03dZ", (int)day.year, day.month, day.day,
+                second / 3600, second / 60 % 60, second % 60, (int)(ms % 1000));
     if (format == RN_LOG_JSON)
         rn_buf_put_char(out, '"');
     put_field(out, format, &level);

@@ -10,7 +10,6 @@
 #ifndef RN_NET_LOOP_H
 #define RN_NET_LOOP_H
 
-#include <stdatomic.h>
 #include <uv.h>
 
 #include "net/conn.h"
@@ -147,8 +146,8 @@ void rn_conn_open(struct rn_conn *conn);
 void rn_conn_settle(struct rn_conn *conn);
 /* Closes at once, whatever output waits. Without references the connection is freed. */
 void rn_conn_cut(struct rn_conn *conn);
-/* Lets the protocol reply that a limit was exceeded, and begins to close. */
-void rn_conn_limit(struct rn_conn *conn, enum rn_conn_limit why);
+/* Lets the protocol reply why, and begins to close. */
+void rn_conn_close_because(struct rn_conn *conn, enum rn_conn_close_reason why);
 
 static inline size_t rn_conn_unsent(const struct rn_conn *conn)
 {

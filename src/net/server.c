@@ -56,14 +56,14 @@ int rn_server_new(const struct rn_server_options *options, struct rn_server **ou
                                       : 1;
     }
     limit_connections(&server->options);
-    server->caps = rn_caps_new(server->options.connections_max, options->per_address_max);
-    server->control_caps = rn_caps_new(CONTROL_CONNECTIONS, options->per_address_max);
-    int failed = server->caps && server->control_caps
+    server->quota = rn_conn_quota_new(server->options.connections_max, options->per_address_max);
+    server->control_quota = rn_conn_quota_new(CONTROL_CONNECTIONS, options->per_address_max);
+    int failed = server->quota && server->control_quota
                      ? rn_loop_init(&server->control, server, server->options.workers)
                      : UV_ENOMEM;
     if (failed != 0) {
-        rn_caps_free(server->caps);
-        rn_caps_free(server->control_caps);
+        rn_conn_quota_free(server->quota);
+        rn_conn_quota_free(server->control_quota);
         free(server);
         return rn_error_set(error, RATION_EIO, 0, "cannot start: %s", uv_strerror(failed));
     }
@@ -88,8 +88,8 @@ void rn_server_free(struct rn_server *server)
         rn_listener_done(listener);
         free(listener);
     }
-    rn_caps_free(server->caps);
-    rn_caps_free(server->control_caps);
+    rn_conn_quota_free(server->quota);
+    rn_conn_quota_free(server->control_quota);
     free(server);
 }
 
@@ -107,7 +107,7 @@ int rn_server_listen(struct rn_server *server, const char *name, const char *add
     listener->protocol = protocol;
     listener->context = context;
     listener->on_control = where == RN_ON_CONTROL;
-    listener->caps = where == RN_ON_CONTROL ? server->control_caps : server->caps;
+    listener->quota = where == RN_ON_CONTROL ? server->control_quota : server->quota;
     listener->name = strdup(name);
     listener->tallies = aligned_alloc(64, (workers + 1) * sizeof *listener->tallies);
     if (listener->name && listener->tallies) {

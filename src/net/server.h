@@ -89,7 +89,7 @@ int rn_server_watch(struct rn_server *server, const char *const *paths, size_t c
                     void (*changed)(void *arg), void *arg);
 
 struct rn_server_counts {
-    uint64_t open, accepted, refused; /* refused: over a cap */
+    uint64_t open, accepted, refused; /* refused: over a quota */
     uint64_t timed_out, too_long;     /* closed for being too slow, too large */
     uint64_t crowded, swamped;        /* closed for RN_CONN_CROWDED, RN_CONN_SWAMPED */
     uint64_t bytes_in, bytes_out;

@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "net/caps.h"
+#include "net/conn_quota.h"
 #include "net/loop.h"
 #include "net/server.h"
 #include "net/watch.h"
@@ -20,11 +20,12 @@ struct rn_worker {
 
 struct rn_server {
     struct rn_server_options options;
-    struct rn_caps *caps, *control_caps; /* for connections on workers; on the control loop */
-    _Atomic size_t unfinished;           /* bytes of incomplete input of all connections */
-    _Atomic size_t largest;              /* at least that of the connection with the most */
-    _Atomic bool crowded;                /* a worker asks the others to make room */
-    _Atomic size_t cut_from;             /* see rn_loop */
+    struct rn_conn_quota *quota,
+        *control_quota;        /* for connections on workers; on the control loop */
+    _Atomic size_t unfinished; /* bytes of incomplete input of all connections */
+    _Atomic size_t largest;    /* at least that of the connection with the most */
+    _Atomic bool crowded;      /* a worker asks the others to make room */
+    _Atomic size_t cut_from;   /* see rn_loop */
     struct rn_listener *listeners;
     struct rn_worker **workers; /* options.workers of them, while it runs */
     struct rn_loop control;

@@ -7,7 +7,6 @@
  */
 #include <signal.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -51,31 +50,25 @@ static void on_deadline(uv_timer_t *timer)
     cut(timer->data);
 }
 
-/* A loop that needs other loops to shed asks the control loop, which knows them. */
-static void pass_on_shedding(struct rn_server *server)
-{
-    bool crowded = atomic_exchange(&server->crowded, false);
-    size_t cut_from = atomic_exchange(&server->cut_from, 0);
-
-    if (!crowded && cut_from == 0)
-        return;
-    atomic_store(&server->control.cut_from, cut_from);
-    rn_shed_as_asked(&server->control);
-    for (unsigned i = 0; i < server->options.workers; i++) {
-        struct rn_loop *loop = &server->workers[i]->loop;
-
-        atomic_store(&loop->crowded, crowded);
-        atomic_store(&loop->cut_from, cut_from);
-        rn_loop_wake(loop);
-    }
-}
-
 static void on_control_woken(struct rn_loop *loop)
 {
     struct rn_server *server = loop->server;
+    bool running = !atomic_load(&server->stopping);
+    bool crowded = running && atomic_exchange(&server->crowded, false);
+    size_t cut_from = running ? atomic_exchange(&server->cut_from, 0) : 0;
 
-    if (!atomic_load(&server->stopping))
-        pass_on_shedding(server);
+    /* A loop that needs other loops to shed asks the control loop, which knows them. */
+    if (crowded || cut_from != 0) {
+        atomic_store(&loop->cut_from, cut_from);
+        rn_shed_as_asked(loop);
+    }
+    for (unsigned i = 0; (crowded || cut_from != 0) && i < server->options.workers; i++) {
+        struct rn_loop *worker = &server->workers[i]->loop;
+
+        atomic_store(&worker->crowded, crowded);
+        atomic_store(&worker->cut_from, cut_from);
+        rn_loop_wake(worker);
+    }
     if (atomic_load(&server->asked) && !atomic_load(&server->stopping)) {
         int64_t drain_ms = server->options.drain_ns / 1000000;
 
@@ -200,20 +193,6 @@ static int start_worker(struct rn_server *server, unsigned index)
     return failed;
 }
 
-static void join_workers(struct rn_server *server)
-{
-    for (unsigned i = 0; i < server->options.workers; i++) {
-        struct rn_worker *worker = server->workers[i];
-        if (!worker)
-            continue;
-        pthread_join(worker->thread, NULL);
-        rn_loop_done(&worker->loop);
-        free(worker);
-    }
-    free(server->workers);
-    server->workers = NULL;
-}
-
 int rn_server_run(struct rn_server *server, const struct rn_server_calls *calls,
                   struct ration_error *error)
 {
@@ -233,7 +212,16 @@ int rn_server_run(struct rn_server *server, const struct rn_server_calls *calls,
     } else {
         rn_loop_run(&server->control);
     }
-    join_workers(server);
+    for (unsigned i = 0; i < server->options.workers; i++) {
+        struct rn_worker *worker = server->workers[i];
+        if (!worker)
+            continue;
+        pthread_join(worker->thread, NULL);
+        rn_loop_done(&worker->loop);
+        free(worker);
+    }
+    free(server->workers);
+    server->workers = NULL;
     uv_signal_stop(&server->terminate);
     uv_signal_stop(&server->interrupt);
     uv_signal_stop(&server->hangup);

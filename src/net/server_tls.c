@@ -12,43 +12,39 @@
 #include "net/log.h"
 #include "net/server_internal.h"
 
-static void log_loaded(const char *path, const struct rn_tls *tls)
-{
-    bool outdated = rn_tls_is_outdated(tls);
-
-    rn_log(outdated ? RN_LOG_WARN : RN_LOG_INFO, outdated ? "tls.outdated" : "tls.loaded",
-           RN_LOG_TEXT("cert", rn_slice_of(path)),
-           RN_LOG_TEXT("ends", rn_slice_of(rn_tls_ends(tls))));
-}
-
-static void swap_tls(struct rn_server *server, struct rn_tls *tls)
-{
-    pthread_mutex_lock(&server->tls_lock);
-    struct rn_tls *former = server->tls;
-    server->tls = tls;
-    pthread_mutex_unlock(&server->tls_lock);
-    rn_tls_unref(former);
-}
-
-bool rn_server_tls_reload(struct rn_server *server)
+/* Reads the files and takes their certificate, for new connections. */
+static int take_files(struct rn_server *server, struct ration_error *error)
 {
     struct rn_tls_files files = {.cert = server->tls_paths[0],
                                  .key = server->tls_paths[1],
                                  .client_ca = server->tls_paths[2],
                                  .only_13 = server->tls_only_13};
-    struct ration_error error;
-    struct rn_tls *tls;
+    struct rn_tls *tls, *former;
+    int failed = rn_tls_new(&files, &tls, error);
 
-    if (!server->tls)
+    if (failed != 0)
+        return failed;
+    rn_log(rn_tls_is_outdated(tls) ? RN_LOG_WARN : RN_LOG_INFO,
+           rn_tls_is_outdated(tls) ? "tls.outdated" : "tls.loaded",
+           RN_LOG_TEXT("cert", rn_slice_of(files.cert)),
+           RN_LOG_TEXT("ends", rn_slice_of(rn_tls_ends(tls))));
+    pthread_mutex_lock(&server->tls_lock);
+    former = server->tls;
+    server->tls = tls;
+    pthread_mutex_unlock(&server->tls_lock);
+    rn_tls_unref(former);
+    return 0;
+}
+
+bool rn_server_tls_reload(struct rn_server *server)
+{
+    struct ration_error error;
+
+    if (!server->tls || take_files(server, &error) == 0)
         return true;
-    if (rn_tls_new(&files, &tls, &error) != 0) {
-        rn_log(RN_LOG_ERROR, "tls.refused", RN_LOG_TEXT("reason", rn_slice_of(error.text)),
-               RN_LOG_TEXT("kept", RN_SLICE("the former certificate")));
-        return false;
-    }
-    log_loaded(files.cert, tls);
-    swap_tls(server, tls);
-    return true;
+    rn_log(RN_LOG_ERROR, "tls.refused", RN_LOG_TEXT("reason", rn_slice_of(error.text)),
+           RN_LOG_TEXT("kept", RN_SLICE("the former certificate")));
+    return false;
 }
 
 static void on_change(void *arg)
@@ -60,8 +56,6 @@ int rn_server_tls_load(struct rn_server *server, const struct rn_tls_files *file
                        struct ration_error *error)
 {
     const char *const paths[] = {files->cert, files->key, files->client_ca};
-    struct rn_tls *tls;
-    int failed;
 
     assert(!server->tls);
     for (size_t i = 0; i < RN_TLS_PATHS; i++)
@@ -69,16 +63,10 @@ int rn_server_tls_load(struct rn_server *server, const struct rn_tls_files *file
             return rn_error_set(error, RATION_ENOMEM, 0, "out of memory");
     server->tls_only_13 = files->only_13;
     /* Watched before they are read, so that no change is missed between. */
-    failed = rn_watch_set(&server->tls_watch, paths, files->client_ca ? 3 : 2, on_change, server);
-    if (failed != 0)
+    if (rn_watch_set(&server->tls_watch, paths, files->client_ca ? 3 : 2, on_change, server) != 0)
         rn_log(RN_LOG_WARN, "tls.unwatched",
                RN_LOG_TEXT("advice", RN_SLICE("send SIGHUP after a change")));
-    failed = rn_tls_new(files, &tls, error);
-    if (failed != 0)
-        return failed;
-    log_loaded(files->cert, tls);
-    swap_tls(server, tls);
-    return 0;
+    return take_files(server, error);
 }
 
 void rn_server_tls_enable(struct rn_server *server, const char *name)

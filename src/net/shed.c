@@ -17,7 +17,7 @@
  *
  * Each loop closes its own connections; other loops are asked to (server_run.c).
  */
-#include "net/caps.h"
+#include "net/conn_quota.h"
 #include "net/log.h"
 #include "net/server_internal.h"
 #include "net/tls_conn.h"
@@ -99,7 +99,7 @@ unsigned rn_shed_quiet(struct rn_loop *loop)
             break; /* it has just come, and the others were active since */
         rn_tally_add(&conn->tally->crowded, 1);
         if (conn->life == RN_LIFE_OPEN) {
-            rn_conn_limit(conn, RN_CONN_CROWDED);
+            rn_conn_close_because(conn, RN_CONN_CROWDED);
             if (conn->tls)
                 rn_tls_conn_shutdown(conn);
         }
@@ -141,22 +141,6 @@ static void recount(struct rn_conn *conn, size_t bytes)
     conn->counted = bytes;
 }
 
-/* The protocol may reply why; the input is freed now. */
-static void end_unfinished(struct rn_conn *conn)
-{
-    rn_log(RN_LOG_WARN, "conn.swamped", RN_LOG_TEXT("listener", rn_slice_of(conn->listener->name)),
-           RN_LOG_TEXT("peer", rn_slice_of(conn->peer.text)),
-           RN_LOG_NUMBER("unfinished", conn->counted),
-           RN_LOG_TEXT("over", RN_SLICE("input_memory")));
-    rn_tally_add(&conn->tally->swamped, 1);
-    rn_conn_limit(conn, RN_CONN_SWAMPED);
-    rn_conn_close(conn); /* settled before the loop sleeps */
-    conn->unread = true;
-    conn->buffered = 0;
-    rn_buf_done(&conn->in);
-    recount(conn, 0);
-}
-
 static void end_from(struct rn_loop *loop, size_t bytes)
 {
     struct picked picked = {.max = PICKED_MAX};
@@ -171,10 +155,24 @@ static void end_from(struct rn_loop *loop, size_t bytes)
             note_size(loop->server, conn->counted);
     }
     for (unsigned i = 0; i < picked.count; i++) {
-        if (atomic_load_explicit(&loop->server->unfinished, memory_order_relaxed) > enough)
-            end_unfinished(picked.items[i].conn);
-        else
-            note_size(loop->server, picked.items[i].conn->counted);
+        struct rn_conn *conn = picked.items[i].conn;
+
+        if (atomic_load_explicit(&loop->server->unfinished, memory_order_relaxed) <= enough) {
+            note_size(loop->server, conn->counted);
+            continue;
+        }
+        rn_log(RN_LOG_WARN, "conn.swamped",
+               RN_LOG_TEXT("listener", rn_slice_of(conn->listener->name)),
+               RN_LOG_TEXT("peer", rn_slice_of(conn->peer.text)),
+               RN_LOG_NUMBER("unfinished", conn->counted),
+               RN_LOG_TEXT("over", RN_SLICE("input_memory")));
+        rn_tally_add(&conn->tally->swamped, 1);
+        rn_conn_close_because(conn, RN_CONN_SWAMPED); /* the protocol may reply why */
+        rn_conn_close(conn);                          /* settled before the loop sleeps */
+        conn->unread = true;
+        conn->buffered = 0;
+        rn_buf_done(&conn->in);
+        recount(conn, 0);
     }
 }
 
@@ -204,7 +202,7 @@ void rn_shed_as_asked(struct rn_loop *loop)
 {
     size_t from = atomic_exchange(&loop->cut_from, 0);
 
-    if (atomic_exchange(&loop->crowded, false) && rn_caps_are_taken(loop->server->caps))
+    if (atomic_exchange(&loop->crowded, false) && rn_conn_quota_is_full(loop->server->quota))
         rn_shed_quiet(loop);
     if (from > 0)
         end_from(loop, from);

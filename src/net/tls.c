@@ -8,7 +8,6 @@
 
 #include <errno.h>
 #include <openssl/err.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -101,18 +100,6 @@ static int read_authorities(SSL_CTX *context, const char *path, struct ration_er
     return 0;
 }
 
-/* When the certificate expires, and whether it is valid now. */
-static void read_times(struct rn_tls *tls)
-{
-    const X509 *cert = SSL_CTX_get0_certificate(tls->context);
-    const ASN1_TIME *begin = X509_get0_notBefore(cert), *end = X509_get0_notAfter(cert);
-    struct tm parts;
-
-    tls->outdated = X509_cmp_current_time(begin) > 0 || X509_cmp_current_time(end) < 0;
-    if (ASN1_TIME_to_tm(end, &parts) == 1)
-        strftime(tls->ends, sizeof tls->ends, "%Y-%m-%dT%H:%M:%SZ", &parts);
-}
-
 /* --- the context -------------------------------------------------------------------- */
 
 static struct rn_tls *make_tls(const SSL_METHOD *method, int least_version)
@@ -140,6 +127,7 @@ static struct rn_tls *make_tls(const SSL_METHOD *method, int least_version)
 int rn_tls_new(const struct rn_tls_files *files, struct rn_tls **out, struct ration_error *error)
 {
     static const unsigned char session[] = "ration";
+    struct tm end;
     int failed;
 
     ERR_clear_error();
@@ -160,7 +148,11 @@ int rn_tls_new(const struct rn_tls_files *files, struct rn_tls **out, struct rat
         rn_tls_unref(tls);
         return failed;
     }
-    read_times(tls);
+    const X509 *cert = SSL_CTX_get0_certificate(tls->context);
+    tls->outdated = X509_cmp_current_time(X509_get0_notBefore(cert)) > 0 ||
+                    X509_cmp_current_time(X509_get0_notAfter(cert)) < 0;
+    if (ASN1_TIME_to_tm(X509_get0_notAfter(cert), &end) == 1)
+        strftime(tls->ends, sizeof tls->ends, "%Y-%m-%dT%H:%M:%SZ", &end);
     *out = tls;
     return 0;
 }

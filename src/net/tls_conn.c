@@ -225,22 +225,6 @@ static void fail(struct rn_conn *conn)
     conn->unread = true;
 }
 
-static void establish(struct rn_conn *conn)
-{
-    struct rn_tls_conn *tls_conn = conn->tls;
-    const X509 *cert = SSL_get0_peer_certificate(tls_conn->ssl);
-
-    if (cert && SSL_get_verify_result(tls_conn->ssl) == X509_V_OK) {
-        conn->peer.certificate = tls_conn->certificate = rn_tls_name(cert);
-        if (!tls_conn->certificate) {
-            rn_conn_break(conn);
-            return;
-        }
-    }
-    conn->begun_ns = 0;
-    rn_conn_open(conn);
-}
-
 size_t rn_tls_conn_decrypt(struct rn_conn *conn, const char *data, size_t len)
 {
     struct rn_tls_conn *tls_conn = conn->tls;
@@ -262,8 +246,18 @@ size_t rn_tls_conn_decrypt(struct rn_conn *conn, const char *data, size_t len)
     rn_conn_output_flush_tls(conn);
     if (conn->life >= RN_LIFE_CLOSING)
         return 0;
-    if (conn->life < RN_LIFE_OPEN && SSL_is_init_finished(tls_conn->ssl))
-        establish(conn);
+    if (conn->life == RN_LIFE_OPEN || !SSL_is_init_finished(tls_conn->ssl))
+        return got;
+    const X509 *cert = SSL_get0_peer_certificate(tls_conn->ssl);
+    if (cert && SSL_get_verify_result(tls_conn->ssl) == X509_V_OK) {
+        conn->peer.certificate = tls_conn->certificate = rn_tls_name(cert);
+        if (!tls_conn->certificate) {
+            rn_conn_break(conn);
+            return got;
+        }
+    }
+    conn->begun_ns = 0;
+    rn_conn_open(conn);
     return got;
 }
 

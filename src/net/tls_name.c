@@ -4,7 +4,6 @@
  * make one name look like two are escaped.
  */
 #include <openssl/x509v3.h>
-#include <stdlib.h>
 
 #include "base/buf.h"
 #include "net/tls_internal.h"
@@ -51,30 +50,24 @@ static void put_common_name(struct rn_buf *out, const X509 *cert)
     OPENSSL_free(text);
 }
 
-static void put_alternatives(struct rn_buf *out, const X509 *cert)
-{
-    GENERAL_NAMES *names = X509_get_ext_d2i(cert, NID_subject_alt_name, NULL, NULL);
-
-    for (int i = 0; i < sk_GENERAL_NAME_num(names); i++) {
-        int type;
-        const ASN1_STRING *value = GENERAL_NAME_get0_value(sk_GENERAL_NAME_value(names, i), &type);
-        if (type == GEN_DNS)
-            put_name(out, "DNS", value);
-        else if (type == GEN_URI)
-            put_name(out, "URI", value);
-        else if (type == GEN_EMAIL)
-            put_name(out, "EMAIL", value);
-    }
-    GENERAL_NAMES_free(names);
-}
-
 char *rn_tls_name(const X509 *cert)
 {
+    GENERAL_NAMES *names = X509_get_ext_d2i(cert, NID_subject_alt_name, NULL, NULL);
     struct rn_buf out;
 
     rn_buf_init(&out);
     put_common_name(&out, cert);
-    put_alternatives(&out, cert);
+    for (int i = 0; i < sk_GENERAL_NAME_num(names); i++) {
+        int type;
+        const ASN1_STRING *value = GENERAL_NAME_get0_value(sk_GENERAL_NAME_value(names, i), &type);
+        if (type == GEN_DNS)
+            put_name(&out, "DNS", value);
+        else if (type == GEN_URI)
+            put_name(&out, "URI", value);
+        else if (type == GEN_EMAIL)
+            put_name(&out, "EMAIL", value);
+    }
+    GENERAL_NAMES_free(names);
     rn_buf_put_char(&out, '\0');
     if (!out.failed)
         return out.data;

@@ -8,7 +8,6 @@
 #include "net/watch.h"
 
 #include <dirent.h>
-#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -91,24 +90,6 @@ static void want_parent(struct folders *wanted, const char *path, size_t len)
     want(wanted, path, len);
 }
 
-/* The directories of all links on the way to the path. */
-static void want_links(struct folders *wanted, const char *path)
-{
-    char *copy = strdup(path);
-    struct stat is;
-
-    wanted->failed |= !copy;
-    for (size_t i = 1; copy && i <= strlen(path); i++) {
-        if (path[i] != '/' && path[i] != '\0')
-            continue;
-        copy[i] = '\0';
-        if (lstat(copy, &is) == 0 && S_ISLNK(is.st_mode))
-            want_parent(wanted, copy, i);
-        copy[i] = path[i];
-    }
-    free(copy);
-}
-
 /* The visible directories in a directory: rules of teams are there. */
 static void want_inner(struct folders *wanted, const char *path)
 {
@@ -133,21 +114,37 @@ static void want_inner(struct folders *wanted, const char *path)
         closedir(folder);
 }
 
+/* The directories of the path, of all links on the way, and of the file that it leads to. */
 static void want_path(struct folders *wanted, const char *path)
 {
-    char *real = realpath(path, NULL);
+    char *real = realpath(path, NULL), *copy = strdup(path);
     struct stat is;
 
     want_parent(wanted, path, strlen(path));
-    want_links(wanted, path);
-    if (!real)
-        return;
-    want_parent(wanted, real, strlen(real));
-    if (stat(real, &is) == 0 && S_ISDIR(is.st_mode)) {
+    wanted->failed |= !copy;
+    for (size_t i = 1; copy && i <= strlen(path); i++) {
+        if (path[i] != '/' && path[i] != '\0')
+            continue;
+        copy[i] = '\0';
+        if (lstat(copy, &is) == 0 && S_ISLNK(is.st_mode))
+            want_parent(wanted, copy, i);
+        copy[i] = path[i];
+    }
+    if (real)
+        want_parent(wanted, real, strlen(real));
+    if (real && stat(real, &is) == 0 && S_ISDIR(is.st_mode)) {
         want(wanted, real, strlen(real));
         want_inner(wanted, real);
     }
+    free(copy);
     free(real);
+}
+
+static void free_paths(char **paths, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        free(paths[i]);
+    free(paths);
 }
 
 static void forget_folders(struct rn_watch *watch)
@@ -160,22 +157,6 @@ static void forget_folders(struct rn_watch *watch)
 }
 
 /* A directory that cannot be watched is still checked every two seconds. */
-static void watch_folder(struct rn_watch *watch, const char *path)
-{
-    struct rn_watch_folder *folder = malloc(sizeof *folder + strlen(path) + 1);
-
-    if (!folder)
-        return;
-    strcpy(folder->path, path);
-    uv_fs_event_init(watch->look.loop, &folder->event);
-    folder->event.data = watch;
-    int failed = uv_fs_event_start(&folder->event, on_folder, path, 0);
-    if (failed != 0 && failed != UV_ENOENT)
-        rn_log(RN_LOG_WARN, "watch.failed", RN_LOG_TEXT("folder", rn_slice_of(path)),
-               RN_LOG_TEXT("reason", rn_slice_of(uv_strerror(failed))));
-    watch->folders[watch->folder_count++] = folder;
-}
-
 static void watch_folders(struct rn_watch *watch)
 {
     struct folders wanted = {0};
@@ -188,12 +169,23 @@ static void watch_folders(struct rn_watch *watch)
     if (!wanted.failed && !same) {
         forget_folders(watch);
         watch->folders = calloc(wanted.count, sizeof(struct rn_watch_folder *));
-        for (size_t i = 0; watch->folders && i < wanted.count; i++)
-            watch_folder(watch, wanted.paths[i]);
+        for (size_t i = 0; watch->folders && i < wanted.count; i++) {
+            const char *path = wanted.paths[i];
+            struct rn_watch_folder *folder = malloc(sizeof *folder + strlen(path) + 1);
+
+            if (!folder)
+                continue;
+            strcpy(folder->path, path);
+            uv_fs_event_init(watch->look.loop, &folder->event);
+            folder->event.data = watch;
+            int failed = uv_fs_event_start(&folder->event, on_folder, path, 0);
+            if (failed != 0 && failed != UV_ENOENT)
+                rn_log(RN_LOG_WARN, "watch.failed", RN_LOG_TEXT("folder", rn_slice_of(path)),
+                       RN_LOG_TEXT("reason", rn_slice_of(uv_strerror(failed))));
+            watch->folders[watch->folder_count++] = folder;
+        }
     }
-    for (size_t i = 0; i < wanted.count; i++)
-        free(wanted.paths[i]);
-    free(wanted.paths);
+    free_paths(wanted.paths, wanted.count);
 }
 
 static uint64_t read_stamp(const struct rn_watch *watch)
@@ -229,13 +221,6 @@ void rn_watch_init(struct rn_watch *watch, uv_loop_t *loop)
     uv_timer_init(loop, &watch->look);
     uv_timer_init(loop, &watch->quiet);
     watch->look.data = watch->quiet.data = watch;
-}
-
-static void free_paths(char **paths, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        free(paths[i]);
-    free(paths);
 }
 
 int rn_watch_set(struct rn_watch *watch, const char *const *paths, size_t count,

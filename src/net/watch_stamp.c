@@ -25,27 +25,6 @@ static void add_stat(struct rn_siphash *hash, const struct stat *is)
     rn_siphash_add(hash, &looks, sizeof looks);
 }
 
-static uint64_t stamp_folder(int fd, int levels);
-
-static uint64_t stamp_entry(int folder, const char *name, int levels)
-{
-    struct rn_siphash hash;
-    struct stat is;
-    uint64_t entries;
-
-    rn_siphash_init(&hash, &fixed_key);
-    rn_siphash_add(&hash, name, strlen(name));
-    if (fstatat(folder, name, &is, 0) != 0)
-        return rn_siphash_done(&hash);
-    add_stat(&hash, &is);
-    if (levels > 0 && S_ISDIR(is.st_mode)) {
-        entries =
-            stamp_folder(openat(folder, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC), levels - 1);
-        rn_siphash_add(&hash, &entries, sizeof entries);
-    }
-    return rn_siphash_done(&hash);
-}
-
 /* A sum, since file systems list entries in any order. Names with a dot belong to editors
  * and mounted volumes. Closes the descriptor. */
 static uint64_t stamp_folder(int fd, int levels)
@@ -58,9 +37,26 @@ static uint64_t stamp_folder(int fd, int levels)
             close(fd);
         return 0;
     }
-    for (struct dirent *entry; (entry = readdir(folder));)
-        if (entry->d_name[0] != '.')
-            sum += stamp_entry(dirfd(folder), entry->d_name, levels);
+    for (struct dirent *entry; (entry = readdir(folder));) {
+        struct rn_siphash hash;
+        struct stat is;
+
+        if (entry->d_name[0] == '.')
+            continue;
+        rn_siphash_init(&hash, &fixed_key);
+        rn_siphash_add(&hash, entry->d_name, strlen(entry->d_name));
+        if (fstatat(dirfd(folder), entry->d_name, &is, 0) == 0) {
+            add_stat(&hash, &is);
+            if (levels > 0 && S_ISDIR(is.st_mode)) {
+                int inner =
+                    openat(dirfd(folder), entry->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+                uint64_t entries = stamp_folder(inner, levels - 1);
+
+                rn_siphash_add(&hash, &entries, sizeof entries);
+            }
+        }
+        sum += rn_siphash_done(&hash);
+    }
     closedir(folder);
     return sum;
 }

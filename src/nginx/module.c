@@ -1,8 +1,230 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tables that nginx reads when it loads the module.
+ * The tables that nginx reads when it loads the module: directives, how locations inherit them,
+ * and hooks.
  */
 #include "nginx/module.h"
+#include "store/table.h"
+
+#define STATE_PREFIX "/dev/shm/ration-nginx"
+#define STATE_NAME_MAX 200 /* of the 255 bytes that a file's name may have */
+
+/* --- http {} -------------------------------------------------------------------------------- */
+
+static void *new_main(ngx_conf_t *cf)
+{
+    struct rn_ngx_main *main = ngx_pcalloc(cf->pool, sizeof *main);
+
+    if (!main || ngx_array_init(&main->rule_files, cf->pool, 4, sizeof(char *)) != NGX_OK ||
+        ngx_array_init(&main->servers, cf->pool, 2, sizeof(struct rn_ngx_server *)) != NGX_OK)
+        return NULL;
+    return main;
+}
+
+/* Names the state file, one for each configuration: /etc/nginx/ has
+ * /dev/shm/ration-nginx-etc-nginx. A very long path is cut to its end, with a hash of the
+ * whole. */
+static char *init_main(ngx_conf_t *cf, void *conf)
+{
+    struct rn_ngx_main *main = conf;
+    ngx_str_t prefix = cf->cycle->conf_prefix;
+    size_t room = sizeof STATE_PREFIX + STATE_NAME_MAX + 16;
+    u_char *name, *end;
+
+    if (main->state.len != 0)
+        return NGX_CONF_OK;
+    name = ngx_pnalloc(cf->pool, room);
+    if (!name)
+        return NGX_CONF_ERROR;
+    while (prefix.len > 0 && prefix.data[prefix.len - 1] == '/')
+        prefix.len--;
+    if (prefix.len <= STATE_NAME_MAX)
+        end = ngx_snprintf(name, room - 1, STATE_PREFIX "%V", &prefix);
+    else
+        end = ngx_snprintf(name, room - 1, STATE_PREFIX "-%08xD%*s",
+                           ngx_crc32_long(prefix.data, prefix.len), (size_t)STATE_NAME_MAX,
+                           prefix.data + prefix.len - STATE_NAME_MAX);
+    *end = '\0';
+    for (u_char *p = name + sizeof STATE_PREFIX - 1; p < end; p++)
+        *p = *p == '/' ? '-' : *p;
+    main->state = (ngx_str_t){(size_t)(end - name), name};
+    return NGX_CONF_OK;
+}
+
+static char *read_zone(ngx_conf_t *cf, ngx_command_t *command, void *conf)
+{
+    struct rn_ngx_main *main = conf;
+    ngx_str_t *words = cf->args->elts;
+    ssize_t bytes = ngx_parse_size(&words[1]);
+
+    (void)command;
+    if (main->zone_given)
+        return "is duplicate";
+    main->zone_given = true;
+    if (bytes == NGX_ERROR) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "invalid size \"%V\" of the zone; write a number, or one with k or m, "
+                           "such as 64m",
+                           &words[1]);
+        return NGX_CONF_ERROR;
+    }
+    if ((uint64_t)bytes < RN_TABLE_BYTES_MIN) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "zone of \"%V\" is too small; it needs %uL bytes",
+                           &words[1], (uint64_t)RN_TABLE_BYTES_MIN);
+        return NGX_CONF_ERROR;
+    }
+    main->bytes = (size_t)bytes;
+    if (cf->args->nelts == 2)
+        return NGX_CONF_OK;
+    if (words[2].len <= 6 || ngx_strncmp(words[2].data, "state=", 6) != 0) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "invalid parameter \"%V\"; there is state=FILE only", &words[2]);
+        return NGX_CONF_ERROR;
+    }
+    main->state = (ngx_str_t){words[2].len - 6, words[2].data + 6};
+    return ngx_conf_full_name(cf->cycle, &main->state, 0) == NGX_OK ? NGX_CONF_OK : NGX_CONF_ERROR;
+}
+
+/* --- locations -------------------------------------------------------------------------------- */
+
+static void *new_location(ngx_conf_t *cf)
+{
+    struct rn_ngx_location *location = ngx_pcalloc(cf->pool, sizeof *location);
+
+    if (!location)
+        return NULL;
+    location->mode = location->headers = location->status = NGX_CONF_UNSET_UINT;
+    location->body = location->log_level = NGX_CONF_UNSET_UINT;
+    location->attributes = NGX_CONF_UNSET_PTR;
+    location->server = NGX_CONF_UNSET_PTR;
+    location->timeout_ms = NGX_CONF_UNSET_MSEC;
+    return location;
+}
+
+static char *merge_location(ngx_conf_t *cf, void *parent, void *child)
+{
+    struct rn_ngx_location *outer = parent, *inner = child;
+    struct rn_ngx_main *main = ngx_http_conf_get_module_main_conf(cf, ngx_http_ration_module);
+
+    ngx_conf_merge_uint_value(inner->mode, outer->mode, RN_NGX_OFF);
+    ngx_conf_merge_uint_value(inner->headers, outer->headers, RN_NGX_HEADERS_OF_RULE);
+    ngx_conf_merge_uint_value(inner->status, outer->status, 0);
+    ngx_conf_merge_uint_value(inner->body, outer->body, RN_NGX_BODY_AUTO);
+    ngx_conf_merge_uint_value(inner->log_level, outer->log_level, NGX_LOG_WARN);
+    ngx_conf_merge_ptr_value(inner->attributes, outer->attributes, NULL);
+    ngx_conf_merge_msec_value(inner->timeout_ms, outer->timeout_ms, 0);
+    ngx_conf_merge_ptr_value(inner->server, outer->server, NULL);
+    if (inner->mode == RN_NGX_OFF)
+        return NGX_CONF_OK;
+    main->used = true;
+    if (main->ruleset)
+        return NGX_CONF_OK;
+    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                       "\"ration\" is on and there are no rules; add \"ration_rules FILE;\" to "
+                       "http {}");
+    return NGX_CONF_ERROR;
+}
+
+/* The index of the variable, if the text is one variable and nothing else; else NGX_ERROR.
+ * $1 and the like are parts of a match, not variables. */
+static ngx_int_t find_variable(ngx_conf_t *cf, ngx_str_t text)
+{
+    ngx_str_t name = {text.len - 1, text.data + 1};
+
+    if (text.len < 2 || text.data[0] != '$' || (name.data[0] >= '0' && name.data[0] <= '9'))
+        return NGX_ERROR;
+    for (size_t i = 0; i < name.len; i++) {
+        u_char c = name.data[i], lower = c | 0x20;
+
+        if (!(lower >= 'a' && lower <= 'z') && !(c >= '0' && c <= '9') && c != '_')
+            return NGX_ERROR;
+    }
+    return ngx_http_get_variable_index(cf, &name);
+}
+
+static char *read_attribute(ngx_conf_t *cf, ngx_command_t *command, void *conf)
+{
+    struct rn_ngx_location *location = conf;
+    ngx_str_t *words = cf->args->elts;
+    struct rn_ngx_attribute *attribute;
+    ngx_http_compile_complex_value_t compile;
+
+    (void)command;
+    if (words[1].len == 0)
+        return "has an attribute without a name";
+    if (location->attributes == NGX_CONF_UNSET_PTR)
+        location->attributes = ngx_array_create(cf->pool, 4, sizeof *attribute);
+    if (!location->attributes || !(attribute = ngx_array_push(location->attributes)))
+        return NGX_CONF_ERROR;
+    attribute->name = words[1];
+    ngx_strlow(attribute->name.data, words[1].data, words[1].len);
+    ngx_memzero(&compile, sizeof compile);
+    compile.cf = cf;
+    compile.value = &words[2];
+    compile.complex_value = &attribute->value;
+    attribute->variable = find_variable(cf, words[2]);
+    return ngx_http_compile_complex_value(&compile) == NGX_OK ? NGX_CONF_OK : NGX_CONF_ERROR;
+}
+
+static ngx_conf_num_bounds_t status_bounds = {ngx_conf_check_num_bounds, 400, 599};
+
+static ngx_conf_enum_t modes[] = {
+    {ngx_string("off"), RN_NGX_OFF},
+    {ngx_string("on"), RN_NGX_ON},
+    {ngx_string("shadow"), RN_NGX_SHADOW},
+    {ngx_null_string, 0},
+};
+
+static ngx_conf_enum_t families[] = {
+    {ngx_string("rule"), RN_NGX_HEADERS_OF_RULE}, {ngx_string("both"), RATION_HEADERS_BOTH},
+    {ngx_string("x"), RATION_HEADERS_X},          {ngx_string("ietf"), RATION_HEADERS_IETF},
+    {ngx_string("none"), RATION_HEADERS_NONE},    {ngx_null_string, 0},
+};
+
+static ngx_conf_enum_t bodies[] = {
+    {ngx_string("auto"), RN_NGX_BODY_AUTO},
+    {ngx_string("json"), RN_NGX_BODY_JSON},
+    {ngx_string("problem"), RN_NGX_BODY_PROBLEM},
+    {ngx_string("off"), RN_NGX_BODY_OFF},
+    {ngx_null_string, 0},
+};
+
+static ngx_conf_enum_t levels[] = {
+    {ngx_string("debug"), NGX_LOG_DEBUG},   {ngx_string("info"), NGX_LOG_INFO},
+    {ngx_string("notice"), NGX_LOG_NOTICE}, {ngx_string("warn"), NGX_LOG_WARN},
+    {ngx_string("error"), NGX_LOG_ERR},     {ngx_null_string, 0},
+};
+
+#define IN_MAIN NGX_HTTP_MAIN_CONF
+#define ANYWHERE (NGX_HTTP_MAIN_CONF | NGX_HTTP_SRV_CONF | NGX_HTTP_LOC_CONF)
+
+#define DIRECTIVE(text, kind, read, where)                                                         \
+    {                                                                                              \
+        .name = ngx_string(text), .type = kind, .set = read,                                       \
+        .conf = NGX_HTTP_##where##_CONF_OFFSET                                                     \
+    }
+/* A directive of one word, for a field of a location. */
+#define FIELD(text, read, field, words)                                                            \
+    {                                                                                              \
+        .name = ngx_string(text), .type = ANYWHERE | NGX_CONF_TAKE1, .set = read,                  \
+        .conf = NGX_HTTP_LOC_CONF_OFFSET, .offset = offsetof(struct rn_ngx_location, field),       \
+        .post = words                                                                              \
+    }
+
+static ngx_command_t commands[] = {
+    DIRECTIVE("ration_rules", IN_MAIN | NGX_CONF_1MORE, rn_ngx_rules_read, MAIN),
+    DIRECTIVE("ration_zone", IN_MAIN | NGX_CONF_TAKE12, read_zone, MAIN),
+    DIRECTIVE("ration_server", ANYWHERE | NGX_CONF_1MORE, rn_ngx_server_read, LOC),
+    DIRECTIVE("ration_attribute", ANYWHERE | NGX_CONF_TAKE2, read_attribute, LOC),
+    FIELD("ration_status", ngx_conf_set_num_slot, status, &status_bounds),
+    FIELD("ration", ngx_conf_set_enum_slot, mode, modes),
+    FIELD("ration_headers", ngx_conf_set_enum_slot, headers, families),
+    FIELD("ration_error_body", ngx_conf_set_enum_slot, body, bodies),
+    FIELD("ration_log_level", ngx_conf_set_enum_slot, log_level, levels),
+    ngx_null_command,
+};
+
+/* --- hooks --------------------------------------------------------------------------------- */
 
 static ngx_int_t add_handler(ngx_conf_t *cf, ngx_http_phases phase, ngx_http_handler_pt handle)
 {
@@ -26,24 +248,24 @@ static ngx_int_t add_handlers(ngx_conf_t *cf)
 static ngx_http_module_t context = {
     .preconfiguration = rn_ngx_variables_add,
     .postconfiguration = add_handlers,
-    .create_main_conf = rn_ngx_config_new_main,
-    .init_main_conf = rn_ngx_config_init_main,
-    .create_loc_conf = rn_ngx_config_new_location,
-    .merge_loc_conf = rn_ngx_config_merge_location,
+    .create_main_conf = new_main,
+    .init_main_conf = init_main,
+    .create_loc_conf = new_location,
+    .merge_loc_conf = merge_location,
 };
 
 ngx_module_t ngx_http_ration_module = {
     NGX_MODULE_V1,
     .ctx = &context,
-    .commands = rn_ngx_commands,
+    .commands = commands,
     .type = NGX_HTTP_MODULE,
     .init_module = rn_ngx_zone_prepare,
     .init_process = rn_ngx_zone_open,
     .exit_process = rn_ngx_zone_close,
 };
 
-/* What nginx looks for in the file. The filter is to run where those of other
- * modules do. */
+/* What nginx looks for in the file. The filter must run where those of other modules
+ * do. */
 #define EXPORTED __attribute__((visibility("default")))
 
 extern ngx_module_t *ngx_modules[];

@@ -2,18 +2,17 @@
 /*
  * The nginx module: what its files share.
  *
- *   module.c            tables that nginx reads: directives, hooks, phases
- *   config.c            directives, and how locations inherit them
+ *   module.c            tables that nginx reads: directives, how locations inherit them, hooks
  *   rules.c             reads the rules file while nginx reads its configuration
  *   zone.c              the table of counters, opened by each worker
  *   handler.c           one decision for each request of a client
  *   attributes.c        the request as rules see it
  *   context.c           what the module keeps of a request until it ends
  *   delay.c             requests that wait
- *   places.c            places of concurrency limits, kept as long as the request lasts
+ *   places.c            places of concurrency limits, here or at rationd, kept as long as the
+ *                       request lasts
  *   charge_later.c      limits that are charged by the status of the response
- *   refusal.c           status and body of a refusal
- *   headers.c           rate limit headers of a response
+ *   response.c          rate limit headers, and the response to a refused request
  *   variables.c         $ration_verdict and the like
  *
  * Asking rationd:
@@ -123,12 +122,6 @@ struct rn_ngx_location {
     struct rn_ngx_server *server; /* NULL: decisions are made here */
     ngx_msec_t timeout_ms;        /* for its answer */
 };
-
-extern ngx_command_t rn_ngx_commands[];
-void *rn_ngx_config_new_main(ngx_conf_t *cf);
-char *rn_ngx_config_init_main(ngx_conf_t *cf, void *conf);
-void *rn_ngx_config_new_location(ngx_conf_t *cf);
-char *rn_ngx_config_merge_location(ngx_conf_t *cf, void *parent, void *child);
 
 /* ration_rules FILE...: reads the files and logs everything that is wrong in them. */
 char *rn_ngx_rules_read(ngx_conf_t *cf, ngx_command_t *command, void *conf);
@@ -314,8 +307,7 @@ ngx_int_t rn_ngx_refuse(struct rn_ngx_context *context, const struct ration_outc
 
 ngx_int_t rn_ngx_variables_add(ngx_conf_t *cf);
 
-/* --- small things ------------------------------------------------------------------------------
- */
+/* --- small things ----------------------------------------------------------------------------- */
 
 /* nginx's strings are unsigned. */
 static inline struct rn_slice rn_ngx_slice(ngx_str_t text)

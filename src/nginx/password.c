@@ -39,26 +39,11 @@ static ssize_t read_file(ngx_conf_t *cf, const ngx_str_t *file, char bytes[LINE_
     return n;
 }
 
-/* Makes the AUTH command, in the pool. */
-static ngx_int_t keep(ngx_conf_t *cf, struct rn_slice line, ngx_str_t *command)
-{
-    struct rn_buf out = {0};
-
-    rn_resp_put_array(&out, 2);
-    rn_resp_put_bulk(&out, RN_SLICE("AUTH"));
-    rn_resp_put_bulk(&out, line);
-    if (!out.failed)
-        *command = rn_ngx_copy(cf->pool, out.data, out.len);
-    if (out.len != 0)
-        ngx_explicit_memzero(out.data, out.len);
-    rn_buf_done(&out);
-    return command->data ? NGX_OK : NGX_ERROR;
-}
-
 ngx_int_t rn_ngx_password_read(ngx_conf_t *cf, ngx_str_t file, ngx_str_t *command)
 {
     char bytes[LINE_MAX_BYTES + 1];
-    ngx_int_t code;
+    struct rn_buf out = {0};
+    ngx_int_t code = NGX_OK;
     ssize_t n;
 
     if (ngx_conf_full_name(cf->cycle, &file, 1) != NGX_OK)
@@ -76,8 +61,17 @@ ngx_int_t rn_ngx_password_read(ngx_conf_t *cf, ngx_str_t file, ngx_str_t *comman
         code = refuse(cf, &file, "is empty");
     else if (memchr(line.data, '\n', line.len))
         code = refuse(cf, &file, "has several lines");
-    else
-        code = keep(cf, line, command);
+    if (code == NGX_OK) {
+        rn_resp_put_array(&out, 2);
+        rn_resp_put_bulk(&out, RN_SLICE("AUTH"));
+        rn_resp_put_bulk(&out, line);
+        if (!out.failed)
+            *command = rn_ngx_copy(cf->pool, out.data, out.len);
+        code = command->data ? NGX_OK : NGX_ERROR;
+    }
+    if (out.len != 0)
+        ngx_explicit_memzero(out.data, out.len);
+    rn_buf_done(&out);
     ngx_explicit_memzero(bytes, sizeof bytes);
     return code;
 }

@@ -3,7 +3,6 @@
  * rationd: reads rules and settings, opens the limiter, listens, and reloads on request. front/
  * has the protocols, net/ the sockets.
  */
-#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,7 +49,7 @@ static struct rn_ruleset *read_rules(struct rn_rationd_options *o, uint32_t *fil
     if (o->config_count)
         rn_report_write(&report, print_report, NULL);
     if (!ruleset && report.count[RN_ERROR] == 0) /* out of memory for the report, too */
-        fprintf(stderr, "rationd: out of memory while reading the rules\n");
+        rn_rationd_fail("out of memory while reading the rules");
     rn_report_done(&report);
     if (!good)
         rn_ruleset_free(ruleset);
@@ -108,10 +107,8 @@ static bool listen_on(struct rn_rationd *d, const char *name, enum rn_rationd_se
 
     if (strcmp(address, "none") == 0)
         return true;
-    if (rn_server_listen(d->server, name, address, where, protocol, &d->front, &error) != 0) {
-        fprintf(stderr, "rationd: --%s %s: %s\n", name, address, error.text);
-        return false;
-    }
+    if (rn_server_listen(d->server, name, address, where, protocol, &d->front, &error) != 0)
+        return rn_rationd_fail("--%s %s: %s", name, address, error.text);
     if (d->options.secure[setting])
         rn_server_tls_enable(d->server, name);
     return true;
@@ -149,9 +146,8 @@ static bool follow_state_link(struct rn_rationd_options *options)
     options->state = options->state_path;
     if (len >= 0 && (size_t)len < sizeof options->state_path)
         return true;
-    fprintf(stderr, "rationd: --state: the file has gone, or its path is longer than %zu bytes\n",
-            sizeof options->state_path - 1);
-    return false;
+    return rn_rationd_fail("--state: the file has gone, or its path is longer than %zu bytes",
+                           sizeof options->state_path - 1);
 }
 
 static bool open_limiter(struct rn_rationd *d, struct rn_ruleset *ruleset)
@@ -163,7 +159,7 @@ static bool open_limiter(struct rn_rationd *d, struct rn_ruleset *ruleset)
     if (rn_limiter_open(&(struct ration_options){.state_path = d->options.state,
                                                  .memory_bytes = d->options.memory_bytes},
                         ruleset, &d->limiter, &error) != 0) {
-        fprintf(stderr, "rationd: %s\n", error.text);
+        rn_rationd_fail("%s", error.text);
         goto failed;
     }
     if (d->options.state && !follow_state_link(&d->options))
@@ -183,7 +179,7 @@ static bool open_limiter(struct rn_rationd *d, struct rn_ruleset *ruleset)
         goto failed;
     if (rn_reload_install(d->limiter, ruleset, ration_now(d->limiter)) == 0)
         return true;
-    fprintf(stderr, "rationd: out of memory\n");
+    rn_rationd_fail("out of memory");
     return false; /* the limiter has the ruleset */
 failed:
     rn_ruleset_free(ruleset);
@@ -228,21 +224,15 @@ static bool open_server(struct rn_rationd *d)
 
     if (d->options.shares)
         options.other_files = REDIS_FILES;
-    if (rn_server_new(&options, &d->server, &error) != 0) {
-        fprintf(stderr, "rationd: %s\n", error.text);
-        return false;
-    }
-    if (rn_front_init(&d->front, d->limiter, d->server) != 0) {
-        fprintf(stderr, "rationd: out of memory\n");
-        return false;
-    }
+    if (rn_server_new(&options, &d->server, &error) != 0)
+        return rn_rationd_fail("%s", error.text);
+    if (rn_front_init(&d->front, d->limiter, d->server) != 0)
+        return rn_rationd_fail("out of memory");
     configure_front(d);
     if (d->options.shares && !rn_shared_store_prepare(&d->shared, rn_server_workers(d->server)))
         return false;
-    if (d->options.tls.cert && rn_server_tls_load(d->server, &d->options.tls, &error) != 0) {
-        fprintf(stderr, "rationd: --tls-cert %s: %s\n", d->options.tls.cert, error.text);
-        return false;
-    }
+    if (d->options.tls.cert && rn_server_tls_load(d->server, &d->options.tls, &error) != 0)
+        return rn_rationd_fail("--tls-cert %s: %s", d->options.tls.cert, error.text);
     return listen_on(d, "http", RN_SET_HTTP, RN_ON_WORKERS, &rn_http_protocol) &&
            listen_on(d, "resp", RN_SET_RESP, RN_ON_WORKERS, &rn_resp_protocol) &&
            listen_on(d, "grpc", RN_SET_GRPC, RN_ON_WORKERS, &rn_grpc_protocol) &&
@@ -274,7 +264,7 @@ static int serve(struct rn_rationd *d)
     rn_membership_end(&d->membership);
     if (code == 0)
         return EXIT_SUCCESS;
-    fprintf(stderr, "rationd: %s\n", error.text);
+    rn_rationd_fail("%s", error.text);
     return EXIT_FAILURE;
 }
 

@@ -2,9 +2,7 @@
 #include "rationd/membership.h"
 
 #include "base/clock.h"
-#include "limiter/limiter.h"
 #include "net/log.h"
-#include "redis/fleet/rules_file.h"
 #include "wire/metrics.h"
 
 /* --- rules ------------------------------------------------------------------------------- */
@@ -167,8 +165,7 @@ void rn_membership_count_nodes(struct rn_membership *membership)
                               rn_fleet_nodes(membership->fleet), memory_order_relaxed);
 }
 
-/* --- what is known -----------------------------------------------------------------------------
- */
+/* --- what is known -------------------------------------------------------------------------- */
 
 bool rn_membership_is_synced(const struct rn_membership *membership)
 {

@@ -5,6 +5,7 @@
  */
 #include "rationd/options.h"
 
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -126,6 +127,18 @@ const struct rn_rationd_spec rn_rationd_specs[RN_SET_COUNT] = {
     [RN_SET_TLS] = {"tls", NULL, NULL, TEXT},
 };
 
+bool rn_rationd_fail(const char *format, ...)
+{
+    va_list args;
+
+    fputs("rationd: ", stderr);
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fputc('\n', stderr);
+    return false;
+}
+
 /* --- the command line --------------------------------------------------------------------- */
 
 /* Parses one option; advances *at if the value is the next word. */
@@ -156,11 +169,11 @@ static bool read_option(struct rn_rationd_options *o, int argc, char **argv, int
     }
     meant = rn_suggest(word, names, sizeof names / sizeof *names);
     if (value)
-        fprintf(stderr, "rationd: a value is missing after %s\n", argv[*at]);
+        rn_rationd_fail("a value is missing after %s", argv[*at]);
     else if (meant)
-        fprintf(stderr, "rationd: unknown option --%s; did you mean --%s?\n", name, meant);
+        rn_rationd_fail("unknown option --%s; did you mean --%s?", name, meant);
     else
-        fprintf(stderr, "rationd: unknown option --%s; rationd --help lists what there is\n", name);
+        rn_rationd_fail("unknown option --%s; rationd --help lists what there is", name);
     return false;
 }
 
@@ -170,9 +183,8 @@ bool rn_rationd_options_read(struct rn_rationd_options *o, int argc, char **argv
         if (strcmp(argv[i], "-h") == 0) {
             o->help = true;
         } else if (strncmp(argv[i], "--", 2) != 0 || argv[i][2] == '\0') {
-            fprintf(stderr, "rationd: unexpected word %s; rules files are given with --config\n",
-                    argv[i]);
-            return false;
+            return rn_rationd_fail("unexpected word %s; rules files are given with --config",
+                                   argv[i]);
         } else if (!read_option(o, argc, argv, &i)) {
             return false;
         }
@@ -206,12 +218,12 @@ bool rn_rationd_options_refuse(const struct rn_rationd_options *o, const struct 
     const char *value = o->values[which];
 
     if (s && o->from_file[which])
-        fprintf(stderr, "rationd: %.*s:%u:%u: %.*s: %s; %s\n", (int)s->file.len, s->file.data,
-                s->line, s->column, (int)s->name.len, s->name.data,
-                rn_excerpt(rn_slice_of(value)).text, advice);
+        rn_rationd_fail("%.*s:%u:%u: %.*s: %s; %s", (int)s->file.len, s->file.data, s->line,
+                        s->column, (int)s->name.len, s->name.data,
+                        rn_excerpt(rn_slice_of(value)).text, advice);
     else
-        fprintf(stderr, "rationd: --%s %s; %s\n", rn_rationd_specs[which].name,
-                rn_excerpt(rn_slice_of(value)).text, advice);
+        rn_rationd_fail("--%s %s; %s", rn_rationd_specs[which].name,
+                        rn_excerpt(rn_slice_of(value)).text, advice);
     return false;
 }
 
@@ -223,10 +235,8 @@ bool rn_rationd_options_resolve(struct rn_rationd_options *o, const struct rn_ru
         if (!o->values[i] && s) {
             o->from_file[i] = true;
             o->values[i] = strndup(s->value.data, s->value.len); /* outlives the rules */
-            if (!o->values[i]) {
-                fprintf(stderr, "rationd: out of memory at %s\n", rn_rationd_specs[i].name);
-                return false;
-            }
+            if (!o->values[i])
+                return rn_rationd_fail("out of memory at %s", rn_rationd_specs[i].name);
         }
         if (!o->values[i] && rn_rationd_specs[i].environment)
             o->values[i] = getenv(rn_rationd_specs[i].environment);

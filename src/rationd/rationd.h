@@ -28,7 +28,7 @@ struct rn_rationd {
  * only. 0, or RATION_E*: the former rules stay. */
 int rn_rationd_reload(void *d, struct rn_author author, struct ration_report **report);
 /* SIGHUP, and a changed file: reload when no reply of the control thread waits for Redis. Such a
- * reply may read the rules that a reload replaces (front/turn.h). */
+ * reply may read the rules that a reload replaces (front/await/fiber_pool.h). */
 void rn_rationd_hangup(void *d);
 void rn_rationd_files_changed(void *d);
 /* Does a reload that had to wait. */

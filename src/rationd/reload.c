@@ -4,7 +4,6 @@
 #include "net/log.h"
 #include "net/systemd.h"
 #include "rationd/rationd.h"
-#include "rationd/secrets.h"
 
 static int log_team(void *arg, const struct ration_team_info *info)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "rationd/secrets.h"
+#include "rationd/options.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -57,9 +57,8 @@ char *rn_secrets_read_file(const char *path, struct ration_error *error)
 
 static bool refuse_token(const struct rn_token_setting *s, const char *why)
 {
-    fprintf(stderr, "rationd: %.*s:%u:%u: token %.*s: %s\n", (int)s->file.len, s->file.data,
-            s->line, s->column, (int)s->name.len, s->name.data, why);
-    return false;
+    return rn_rationd_fail("%.*s:%u:%u: token %.*s: %s", (int)s->file.len, s->file.data, s->line,
+                           s->column, (int)s->name.len, s->name.data, why);
 }
 
 static bool add_token(struct rn_rationd_options *o, const struct rn_token_setting *s)
@@ -100,10 +99,8 @@ bool rn_secrets_read_tokens(struct rn_rationd_options *o, const struct rn_rulese
                                                         .file = file && *file ? file : NULL,
                                                         .scope = RN_SCOPE_ADMIN,
                                                         .text = strdup(admin)};
-    if (!o->tokens || (o->token_count && !o->tokens[0].text)) {
-        fprintf(stderr, "rationd: out of memory\n");
-        return false;
-    }
+    if (!o->tokens || (o->token_count && !o->tokens[0].text))
+        return rn_rationd_fail("out of memory");
     for (uint32_t i = 0; i < count; i++)
         if (!add_token(o, &ruleset->tokens[i]))
             return false;

@@ -11,7 +11,6 @@
 #include "base/number.h"
 #include "net/address.h"
 #include "rationd/options_internal.h"
-#include "rationd/secrets.h"
 #include "rules/report/report.h"
 
 /* --- one value ------------------------------------------------------------------------------ */
@@ -108,8 +107,7 @@ static bool read_secret_files(struct rn_rationd_options *o, const struct rn_rule
     return rn_secrets_read_tokens(o, ruleset);
 }
 
-/* --- listeners and TLS ------------------------------------------------------------------------
- */
+/* --- listeners and TLS -------------------------------------------------------------------- */
 
 static const enum rn_rationd_setting listeners[] = {RN_SET_HTTP, RN_SET_GRPC, RN_SET_RESP,
                                                     RN_SET_ADMIN};
@@ -134,8 +132,8 @@ static bool check_addresses(const struct rn_rationd_options *o, const struct rn_
         any = true;
     }
     if (!any)
-        fprintf(stderr, "rationd: http, resp, grpc and admin are all none; give one of them an "
-                        "address, or no client can reach rationd\n");
+        rn_rationd_fail("http, resp, grpc and admin are all none; give one of them an "
+                        "address, or no client can reach rationd");
     return any;
 }
 
@@ -211,8 +209,7 @@ static bool read_tls(struct rn_rationd_options *o, const struct rn_ruleset *rule
     return read_secure(o, ruleset);
 }
 
-/* --- all -------------------------------------------------------------------------------------
- */
+/* --- all ----------------------------------------------------------------------------------- */
 
 bool rn_rationd_settings_read(struct rn_rationd_options *o, const struct rn_ruleset *ruleset)
 {
@@ -244,8 +241,7 @@ bool rn_rationd_settings_read(struct rn_rationd_options *o, const struct rn_rule
     o->shares = strcmp(o->values[RN_SET_REDIS], "none") != 0;
     if (o->shares && rn_url_parse(o->values[RN_SET_REDIS], &o->redis, &error) != 0) {
         /* Never print the URL: it may contain a password. */
-        fprintf(stderr, "rationd: --redis: %s\n", error.text);
-        return false;
+        return rn_rationd_fail("--redis: %s", error.text);
     }
     return check_addresses(o, ruleset) && read_tls(o, ruleset);
 }

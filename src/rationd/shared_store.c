@@ -33,16 +33,12 @@ bool rn_shared_store_open(struct rn_shared_store *shared, const struct rn_ration
     shared->limiter = limiter;
     snprintf(shared->fingerprint, sizeof shared->fingerprint, "%016" PRIx64,
              rn_siphash(&secret, "fingerprint", 11));
-    if (rn_limiter_share(limiter, &secret, rn_codec_fault) != 0) {
-        fprintf(stderr, "rationd: out of memory\n");
-        return false;
-    }
+    if (rn_limiter_share(limiter, &secret, rn_codec_fault) != 0)
+        return rn_rationd_fail("out of memory");
     if (options->state && snprintf(shared->leases_path, sizeof shared->leases_path, "%s.leases",
-                                   options->state) >= (int)sizeof shared->leases_path) {
-        fprintf(stderr, "rationd: --state: the path is longer than %zu bytes\n",
-                sizeof shared->leases_path - sizeof ".leases");
-        return false;
-    }
+                                   options->state) >= (int)sizeof shared->leases_path)
+        return rn_rationd_fail("--state: the path is longer than %zu bytes",
+                               sizeof shared->leases_path - sizeof ".leases");
     if (options->redis_changes)
         rn_replication_begin(limiter); /* while no request uses what the journal says */
     limiter->fallback->nodes = options->redis_nodes > 0 ? options->redis_nodes : 1;
@@ -52,10 +48,8 @@ bool rn_shared_store_open(struct rn_shared_store *shared, const struct rn_ration
 bool rn_shared_store_prepare(struct rn_shared_store *shared, unsigned workers)
 {
     shared->stores = calloc(workers + 1, sizeof *shared->stores);
-    if (!shared->stores || pthread_mutex_init(&shared->lock, NULL) != 0) {
-        fprintf(stderr, "rationd: out of memory\n");
-        return false;
-    }
+    if (!shared->stores || pthread_mutex_init(&shared->lock, NULL) != 0)
+        return rn_rationd_fail("out of memory");
     shared->count = workers + 1;
     return true;
 }

@@ -20,26 +20,9 @@ struct writer {
 
 /* --- limits ------------------------------------------------------------------------------ */
 
-static void put_limit(struct rn_members *m, const struct rn_explained_rule *seen, uint32_t at)
-{
-    const struct ration_outcome_limit *limit = &seen->outcome->limits[at];
-    const struct ration_limit *spec = &seen->limits[at]->spec;
-    const struct ration_verdict *v = &limit->verdict;
-    char text[RATION_LIMIT_TEXT];
-
-    ration_limit_write(spec, text, sizeof text);
-    rn_members_u64(m, "limit", v->limit);
-    rn_members_u64(m, "remaining", v->remaining);
-    rn_members_seconds(m, "reset_after", v->reset_after_ns);
-    rn_members_seconds(m, "retry_after", v->retry_after_ns);
-    rn_members_text(m, "text", rn_slice_of(text));
-    rn_members_text(m, "algorithm", rn_slice_of(ration_algorithm_name(spec->algorithm)));
-    if (limit->shadow)
-        rn_members_bool(m, "shadow", true);
-}
-
 int rn_explanation_put_limits(struct rn_members *m, const struct rn_explained_rule *seen)
 {
+    char text[RATION_LIMIT_TEXT];
     uint32_t at = 0;
 
     if (seen->error != 0)
@@ -48,7 +31,18 @@ int rn_explanation_put_limits(struct rn_members *m, const struct rn_explained_ru
         rn_members_open(m, NULL, '{');
         rn_members_text(m, "rule", seen->rule->name);
         if (seen->limit_count) {
-            put_limit(m, seen, at);
+            const struct ration_outcome_limit *limit = &seen->outcome->limits[at];
+            const struct ration_limit *spec = &seen->limits[at]->spec;
+
+            ration_limit_write(spec, text, sizeof text);
+            rn_members_u64(m, "limit", limit->verdict.limit);
+            rn_members_u64(m, "remaining", limit->verdict.remaining);
+            rn_members_seconds(m, "reset_after", limit->verdict.reset_after_ns);
+            rn_members_seconds(m, "retry_after", limit->verdict.retry_after_ns);
+            rn_members_text(m, "text", rn_slice_of(text));
+            rn_members_text(m, "algorithm", rn_slice_of(ration_algorithm_name(spec->algorithm)));
+            if (limit->shadow)
+                rn_members_bool(m, "shadow", true);
         } else {
             rn_members_null(m, "limit");
             rn_members_null(m, "remaining");
@@ -66,49 +60,44 @@ int rn_explanation_put_limits(struct rn_members *m, const struct rn_explained_ru
 
 /* --- conditions ---------------------------------------------------------------------------- */
 
-static void put_condition(struct rn_members *m, const struct rn_finding *f, struct rn_buf *words)
+static void put_conditions(struct writer *w, const struct rn_ruleset *ruleset,
+                           const struct rn_values *values, const struct rn_condition *conditions,
+                           uint32_t count)
 {
     static const char *const tests[] = {
         [RN_TEST_EQUALS] = "one_of", [RN_TEST_PATTERN] = "pattern", [RN_TEST_PREFIX] = "prefix",
         [RN_TEST_CIDR] = "cidr",     [RN_TEST_PRESENT] = "present", [RN_TEST_ABOVE] = "above",
         [RN_TEST_BELOW] = "below"};
-    const struct rn_condition *c = f->condition;
+    struct rn_members *m = w->m;
     char text[RN_CIDR_TEXT];
 
-    rn_members_open(m, NULL, '{');
-    rn_members_text(m, "attribute", f->ruleset->attributes[c->attribute].name);
-    rn_members_text(m, "test", rn_slice_of(tests[c->test]));
-    rn_members_bool(m, "not", c->negated);
-    rn_members_open(m, "values", '[');
-    for (uint32_t i = 0; i < c->value_count; i++)
-        rn_members_text(m, NULL, c->values[i]);
-    for (size_t i = 0; c->networks && i < c->networks->count; i++) {
-        rn_cidr_write(&c->networks->items[i], text);
-        rn_members_text(m, NULL, rn_slice_of(text));
+    rn_members_open(m, "conditions", '[');
+    for (const struct rn_condition *c = conditions; c < conditions + count; c++) {
+        struct rn_finding f = rn_reason_find(ruleset, c, values);
+
+        rn_members_open(m, NULL, '{');
+        rn_members_text(m, "attribute", ruleset->attributes[c->attribute].name);
+        rn_members_text(m, "test", rn_slice_of(tests[c->test]));
+        rn_members_bool(m, "not", c->negated);
+        rn_members_open(m, "values", '[');
+        for (uint32_t i = 0; i < c->value_count; i++)
+            rn_members_text(m, NULL, c->values[i]);
+        for (size_t i = 0; c->networks && i < c->networks->count; i++) {
+            rn_cidr_write(&c->networks->items[i], text);
+            rn_members_text(m, NULL, rn_slice_of(text));
+        }
+        rn_members_close(m, ']');
+        if (f.value.data)
+            rn_members_text(m, "found", f.value);
+        else
+            rn_members_null(m, "found");
+        rn_members_bool(m, "holds", f.holds);
+        rn_buf_clear(&w->words);
+        rn_reason_write_finding(&w->words, &f);
+        rn_members_text(m, "text", rn_buf_slice(&w->words));
+        rn_members_close(m, '}');
     }
     rn_members_close(m, ']');
-    if (f->value.data)
-        rn_members_text(m, "found", f->value);
-    else
-        rn_members_null(m, "found");
-    rn_members_bool(m, "holds", f->holds);
-    rn_buf_clear(words);
-    rn_reason_write_finding(words, f);
-    rn_members_text(m, "text", rn_buf_slice(words));
-    rn_members_close(m, '}');
-}
-
-static void put_conditions(struct writer *w, const struct rn_ruleset *ruleset,
-                           const struct rn_values *values, const struct rn_condition *conditions,
-                           uint32_t count)
-{
-    rn_members_open(w->m, "conditions", '[');
-    for (uint32_t i = 0; i < count; i++) {
-        struct rn_finding finding = rn_reason_find(ruleset, &conditions[i], values);
-
-        put_condition(w->m, &finding, &w->words);
-    }
-    rn_members_close(w->m, ']');
 }
 
 static void put_alternatives(struct writer *w, const struct rn_explained_rule *seen)
@@ -150,21 +139,10 @@ static void put_tier(struct rn_members *m, const struct rn_explained_rule *seen)
         rn_members_null(m, "tier_value");
 }
 
-static void put_throttle(struct rn_members *m, const struct rn_throttle *throttle)
-{
-    rn_members_open(m, "throttle", '{');
-    if (throttle->from_units != 0)
-        rn_members_u64(m, "from_requests", throttle->from_units);
-    else
-        rn_members_u64(m, "from_percent", throttle->from_percent);
-    if (throttle->max_ns != 0)
-        rn_members_seconds(m, "max_delay", throttle->max_ns);
-    rn_members_close(m, '}');
-}
-
 static void put_charge(struct writer *w, const struct rn_explained_rule *seen)
 {
     const struct rn_rule *rule = seen->rule;
+    const struct rn_throttle *throttle = &rule->throttle;
     int code;
 
     rn_members_open(w->m, "key", '{');
@@ -187,8 +165,16 @@ static void put_charge(struct writer *w, const struct rn_explained_rule *seen)
     rn_members_u64(w->m, "keep_percent", seen->match->keep_percent);
     if (rule->soft_percent != 0)
         rn_members_u64(w->m, "soft_percent", rule->soft_percent);
-    if (rule->throttle.on)
-        put_throttle(w->m, &rule->throttle);
+    if (throttle->on) {
+        rn_members_open(w->m, "throttle", '{');
+        if (throttle->from_units != 0)
+            rn_members_u64(w->m, "from_requests", throttle->from_units);
+        else
+            rn_members_u64(w->m, "from_percent", throttle->from_percent);
+        if (throttle->max_ns != 0)
+            rn_members_seconds(w->m, "max_delay", throttle->max_ns);
+        rn_members_close(w->m, '}');
+    }
     rn_members_bool(w->m, "shadow", rule->shadow || seen->ruleset->shadow);
     rn_members_open(w->m, "limits", '[');
     code = rn_explanation_put_limits(w->m, seen);

@@ -2,7 +2,7 @@
 /*
  * The files of the HTTP parser: http_parse.c calls the others. http_head.c finds the lines of a
  * head, http_lines.c and http_headers.c parse them, http_chunks.c follows a chunked body,
- * http_judge.c asks llhttp.
+ * http_cross_check.c asks llhttp.
  *
  * Each file reads the bytes in order and refuses the first bad one, so that the answer does not
  * depend on how the request is split into packets.
@@ -45,10 +45,11 @@ enum rn_parse rn_http_chunks_read(struct rn_http_parser *parser,
                                   struct rn_http_error *error);
 
 /* Whether llhttp reads the head as we did. DONE or BAD. */
-enum rn_parse rn_http_judge_head(const struct rn_http_parser *parser, const char *data,
-                                 struct rn_http_error *error);
+enum rn_parse rn_http_cross_check_head(const struct rn_http_parser *parser, const char *data,
+                                       struct rn_http_error *error);
 /* The same for a whole chunked request of `bytes`; its body is put into `body`. */
-enum rn_parse rn_http_judge_chunked(const struct rn_http_parser *parser, const char *data,
-                                    size_t bytes, struct rn_buf *body, struct rn_http_error *error);
+enum rn_parse rn_http_cross_check_chunked(const struct rn_http_parser *parser, const char *data,
+                                          size_t bytes, struct rn_buf *body,
+                                          struct rn_http_error *error);
 
 #endif

@@ -64,7 +64,7 @@ static enum rn_parse read_head(struct rn_http_parser *parser, const struct rn_ht
     if (parser->body_bytes > limits->body_max)
         return rn_http_refuse(error, 413, "the body is too long");
     if (parser->chunked || parser->facts & RN_HTTP_IS_RARE)
-        return rn_http_judge_head(parser, data, error);
+        return rn_http_cross_check_head(parser, data, error);
     return RN_PARSE_DONE;
 }
 
@@ -94,7 +94,7 @@ enum rn_parse rn_http_parse(struct rn_http_parser *parser, const struct rn_http_
     }
     body = (struct rn_slice){data + parser->head_bytes, (size_t)parser->body_bytes};
     if (parser->chunked) {
-        if (rn_http_judge_chunked(parser, data, parser->seen, scratch, error) == RN_PARSE_BAD)
+        if (rn_http_cross_check_chunked(parser, data, parser->seen, scratch, error) == RN_PARSE_BAD)
             return RN_PARSE_BAD;
         body = rn_buf_slice(scratch);
     }

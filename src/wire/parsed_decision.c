@@ -142,36 +142,31 @@ static bool read_ticket(struct reader *r, void *to)
     return next_text(r, ticket) && ticket->len > 0 && ticket->len < RATION_TICKET_SIZE;
 }
 
-static bool next_word(struct reader *r, const char *const *words, size_t count, unsigned *index)
+_Static_assert(sizeof(enum ration_outcome_kind) == sizeof(unsigned) &&
+                   sizeof(enum ration_header_family) == sizeof(unsigned),
+               "read_word() writes enums as that");
+
+/* Stores the number of the word. */
+static bool read_word(struct reader *r, const char *const *words, unsigned count, unsigned *to)
 {
     struct rn_slice text;
 
     if (!next_text(r, &text))
         return false;
-    for (*index = 0; *index < count; ++*index)
-        if (rn_slice_is(text, words[*index]))
+    for (*to = 0; *to < count; ++*to)
+        if (rn_slice_is(text, words[*to]))
             return true;
     return false;
 }
 
 static bool read_kind(struct reader *r, void *to)
 {
-    unsigned kind;
-
-    if (!next_word(r, rn_parsed_decision_kinds, RN_PARSED_DECISION_KINDS, &kind))
-        return false;
-    *(enum ration_outcome_kind *)to = (enum ration_outcome_kind)kind;
-    return true;
+    return read_word(r, rn_parsed_decision_kinds, RN_PARSED_DECISION_KINDS, to);
 }
 
 static bool read_headers(struct reader *r, void *to)
 {
-    unsigned family;
-
-    if (!next_word(r, rn_parsed_decision_families, RN_PARSED_DECISION_FAMILIES, &family))
-        return false;
-    *(enum ration_header_family *)to = (enum ration_header_family)family;
-    return true;
+    return read_word(r, rn_parsed_decision_families, RN_PARSED_DECISION_FAMILIES, to);
 }
 
 static bool read_decided_by(struct reader *r, void *to)

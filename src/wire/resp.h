@@ -6,7 +6,6 @@
 #ifndef RN_WIRE_RESP_H
 #define RN_WIRE_RESP_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/buf.h"

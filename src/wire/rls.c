@@ -129,32 +129,6 @@ static struct rn_slice slice_of(ProtobufCBinaryData data)
     return (struct rn_slice){(const char *)data.data, data.len};
 }
 
-static int read_descriptor(struct rn_rls_reader *reader, const Rls__RateLimitDescriptor *from,
-                           struct ration_error *error)
-{
-    int code = rn_rls_begin(reader, error);
-
-    if (code != 0)
-        return code;
-    struct ration_descriptor_ask *ask = &reader->asks[reader->request.count - 1];
-
-    for (size_t i = 0; i < from->n_entries && code == 0; i++)
-        code = rn_rls_add_entry(reader, slice_of(from->entries[i]->key),
-                                slice_of(from->entries[i]->value), error);
-    if (from->hits_addend) {
-        ask->hits_given = true;
-        ask->hits = from->hits_addend->value;
-    }
-    ask->refund = from->is_negative_hits;
-    if (from->limit) {
-        ask->limit_given = true;
-        ask->requests_per_unit = from->limit->requests_per_unit;
-        ask->unit = from->limit->unit <= RATION_UNIT_WEEK ? (enum ration_unit)from->limit->unit
-                                                          : RATION_UNIT_UNKNOWN;
-    }
-    return code;
-}
-
 int rn_rls_read(struct rn_rls_reader *reader, struct rn_slice message, struct ration_error *error)
 {
     ProtobufCAllocator memory = allocator(reader);
@@ -169,8 +143,26 @@ int rn_rls_read(struct rn_rls_reader *reader, struct rn_slice message, struct ra
     if (!from)
         return rn_error_set(error, RATION_EPARSE, 0, "not a RateLimitRequest");
     reader->request.hits = from->hits_addend;
-    for (size_t i = 0; i < from->n_descriptors && code == 0; i++)
-        code = read_descriptor(reader, from->descriptors[i], error);
+    for (size_t i = 0; i < from->n_descriptors && code == 0; i++) {
+        const Rls__RateLimitDescriptor *d = from->descriptors[i];
+        struct ration_descriptor_ask *ask = &reader->asks[i];
+
+        code = rn_rls_begin(reader, error);
+        for (size_t k = 0; k < d->n_entries && code == 0; k++)
+            code = rn_rls_add_entry(reader, slice_of(d->entries[k]->key),
+                                    slice_of(d->entries[k]->value), error);
+        if (code != 0)
+            return code;
+        ask->hits_given = d->hits_addend != NULL;
+        ask->hits = d->hits_addend ? d->hits_addend->value : 0;
+        ask->refund = d->is_negative_hits;
+        ask->limit_given = d->limit != NULL;
+        if (d->limit) {
+            ask->requests_per_unit = d->limit->requests_per_unit;
+            ask->unit = d->limit->unit <= RATION_UNIT_WEEK ? (enum ration_unit)d->limit->unit
+                                                           : RATION_UNIT_UNKNOWN;
+        }
+    }
     return code == 0 ? rn_rls_end(reader, slice_of(from->domain), error) : code;
 }
 

@@ -4,7 +4,6 @@
  * text, enumerations by name or number; members that are null or zero may be left out, and are
  * left out here. Unknown members are refused.
  */
-#include "base/error.h"
 #include "wire/members.h"
 #include "wire/rls_internal.h"
 

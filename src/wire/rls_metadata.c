@@ -55,27 +55,7 @@ static struct rn_rls_node *child_of(struct rn_rls_reader *reader, struct rn_rls_
     return *end;
 }
 
-/* Adds a leaf. If two limits have the same key, the first one counts. */
-static bool plant(struct rn_rls_reader *reader, struct rn_rls_node *root,
-                  const struct ration_metadata *leaf)
-{
-    struct rn_slice rest = {leaf->key, leaf->key_len};
-    struct rn_rls_node *node = root;
-
-    for (int depth = 1; node; depth++) {
-        const char *dot = depth < DEPTH_MAX ? memchr(rest.data, '.', rest.len) : NULL;
-        size_t len = dot ? (size_t)(dot - rest.data) : rest.len;
-
-        node = child_of(reader, node, (struct rn_slice){rest.data, len});
-        if (!dot || (node && node->leaf))
-            break;
-        rest = (struct rn_slice){dot + 1, rest.len - len - 1};
-    }
-    if (node && !node->leaf && !node->first)
-        node->leaf = leaf;
-    return node != NULL;
-}
-
+/* If two limits have the same key, the first one counts. */
 struct rn_rls_node *rn_rls_tree(struct rn_rls_reader *reader)
 {
     struct rn_rls_node *root = reader->leaf_count != 0 ? rn_rls_take(reader, sizeof *root) : NULL;
@@ -85,9 +65,25 @@ struct rn_rls_node *rn_rls_tree(struct rn_rls_reader *reader)
     *root = (struct rn_rls_node){0};
     struct rn_rls_node *all = child_of(reader, root, RN_SLICE("metadata"));
 
-    for (uint32_t i = 0; i < reader->leaf_count; i++)
-        if (!all || !plant(reader, all, &reader->leaves[i]))
+    for (uint32_t i = 0; i < reader->leaf_count; i++) {
+        const struct ration_metadata *leaf = &reader->leaves[i];
+        struct rn_slice rest = {leaf->key, leaf->key_len};
+        struct rn_rls_node *node = all;
+
+        for (int depth = 1; node; depth++) {
+            const char *dot = depth < DEPTH_MAX ? memchr(rest.data, '.', rest.len) : NULL;
+            size_t len = dot ? (size_t)(dot - rest.data) : rest.len;
+
+            node = child_of(reader, node, (struct rn_slice){rest.data, len});
+            if (!dot || (node && node->leaf))
+                break;
+            rest = (struct rn_slice){dot + 1, rest.len - len - 1};
+        }
+        if (!node)
             return NULL;
+        if (!node->leaf && !node->first)
+            node->leaf = leaf;
+    }
     return root;
 }
 

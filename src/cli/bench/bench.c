@@ -4,13 +4,11 @@
  */
 #include "cli/bench/bench.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
@@ -37,20 +35,18 @@ static bool prepare(struct rn_bench *b)
     const struct rn_options *o = b->options;
     bool http = o->http != NULL;
     const char *text = http ? o->http : o->resp != NULL ? o->resp : DEFAULT_RESP;
-    const struct rn_daemon_address *address = &b->endpoint.address;
+    const struct rn_endpoint_address *address = &b->endpoint.address;
 
-    if ((http && o->resp != NULL) || (o->duration_ns != 0 && o->requests != 0)) {
-        rn_output_error("give either %s, not both",
-                        http && o->resp != NULL ? "--resp or --http" : "--duration or --requests");
-        return false;
-    }
+    if ((http && o->resp != NULL) || (o->duration_ns != 0 && o->requests != 0))
+        return rn_output_error("give either %s, not both", http && o->resp != NULL
+                                                               ? "--resp or --http"
+                                                               : "--duration or --requests");
     if (!rn_endpoint_init(&b->endpoint, o, http ? "--http" : "--resp", text,
-                          http ? RN_DAEMON_ADDRESS_HTTP : RN_DAEMON_ADDRESS_RESP))
+                          http ? RN_ENDPOINT_HTTP : RN_ENDPOINT_RESP))
         return false;
-    if (!o->remote && !rn_daemon_address_is_local(address)) {
-        rn_output_error("%s is not on this machine; --remote allows that, if its owner does", text);
-        return false;
-    }
+    if (!o->remote && !rn_endpoint_is_local(&b->endpoint))
+        return rn_output_error("%s is not on this machine; --remote allows that, if its owner does",
+                               text);
     b->plan = (struct rn_bench_plan){.endpoint = &b->endpoint,
                                      .request = &b->request,
                                      .pipeline = (uint32_t)or_else(o->pipeline, 16),
@@ -75,10 +71,8 @@ static bool make_thread(struct rn_bench *b, uint32_t i)
     const struct rn_options *o = b->options;
     struct rn_bench_thread *d = calloc(1, sizeof *d);
 
-    if (d == NULL) {
-        rn_output_error("out of memory");
-        return false;
-    }
+    if (d == NULL)
+        return rn_output_error("out of memory");
     b->threads[i] = d;
     d->plan = &b->plan;
     d->connection_count = (uint32_t)share(b->connections, i, b->thread_count);
@@ -89,8 +83,7 @@ static bool make_thread(struct rn_bench *b, uint32_t i)
     d->epoll_fd = -1;
     if (rn_bench_thread_init(d))
         return true;
-    rn_output_error("%s", d->problem);
-    return false;
+    return rn_output_error("%s", d->problem);
 }
 
 /* --- running ----------------------------------------------------------------------- */

@@ -171,19 +171,6 @@ static bool pump(struct rn_bench_thread *d, struct rn_bench_conn *c, int64_t now
 
 /* --- receiving --------------------------------------------------------------------- */
 
-/* Keeps the text of the first error for the report. */
-static void keep_error_text(struct rn_bench_thread *d, const char *data, size_t len)
-{
-    const char *body = memmem(data, len, "\r\n\r\n", 4);
-    const char *from = body != NULL ? body + 4 : data;
-    size_t rest = len - (size_t)(from - data);
-    const char *end = memchr(from, '\r', rest);
-
-    if (d->problem[0] == '\0')
-        snprintf(d->problem, sizeof d->problem, "%.*s",
-                 (int)(end != NULL ? end - from : (ptrdiff_t)rest), from);
-}
-
 /* The peer is not rationd, or speaks TLS. */
 static void fail_as_foreign(struct rn_bench_thread *d, const struct rn_bench_conn *c)
 {
@@ -209,9 +196,15 @@ static bool read_answers(struct rn_bench_thread *d, struct rn_bench_conn *c, int
         enum rn_bench_result result =
             rn_bench_response_read(d->plan->request, from, c->in_len - at, &used);
 
-        if (result == RN_BENCH_ERROR)
-            keep_error_text(d, from, used);
         at += used;
+        if (result == RN_BENCH_ERROR && d->problem[0] == '\0') { /* for the report */
+            const char *body = memmem(from, used, "\r\n\r\n", 4);
+            const char *text = body != NULL ? body + 4 : from, *end = c->in + at;
+            const char *line_end = memchr(text, '\r', (size_t)(end - text));
+
+            snprintf(d->problem, sizeof d->problem, "%.*s",
+                     (int)((line_end != NULL ? line_end : end) - text), text);
+        }
         if (result == RN_BENCH_MORE)
             break;
         if (result == RN_BENCH_FOREIGN || c->in_flight == 0) {
@@ -312,28 +305,13 @@ static void send_due(struct rn_bench_thread *d, int64_t now)
     ppoll(&fd, 1, &left, NULL);
 }
 
-static void serve_events(struct rn_bench_thread *d)
-{
-    struct epoll_event events[EVENTS];
-    int ready = epoll_wait(d->epoll_fd, events, EVENTS, d->interval_ns > 0 ? 0 : 100);
-
-    for (int i = 0; i < ready; i++) {
-        struct rn_bench_conn *c = events[i].data.ptr;
-
-        if (c->stream.fd < 0)
-            continue;
-        if (((events[i].events & EPOLLOUT) != 0 && !flush(d, c)) ||
-            ((events[i].events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0 && !receive(d, c)) ||
-            !pump(d, c, now_ns()))
-            reconnect(d, c);
-    }
-}
-
 void *rn_bench_thread_run(void *context)
 {
     struct rn_bench_thread *d = context;
+    struct epoll_event events[EVENTS];
     int64_t now = now_ns();
     uint64_t one = 1;
+    int ready;
 
     for (uint32_t i = 0; d->interval_ns == 0 && i < d->connection_count; i++)
         if (!pump(d, &d->conns[i], now))
@@ -341,7 +319,17 @@ void *rn_bench_thread_run(void *context)
     while (goes_on(d, now)) {
         if (d->interval_ns > 0)
             send_due(d, now);
-        serve_events(d);
+        ready = epoll_wait(d->epoll_fd, events, EVENTS, d->interval_ns > 0 ? 0 : 100);
+        for (int i = 0; i < ready; i++) {
+            struct rn_bench_conn *c = events[i].data.ptr;
+
+            if (c->stream.fd < 0)
+                continue;
+            if (((events[i].events & EPOLLOUT) != 0 && !flush(d, c)) ||
+                ((events[i].events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0 && !receive(d, c)) ||
+                !pump(d, c, now_ns()))
+                reconnect(d, c);
+        }
         now = now_ns();
     }
     for (uint32_t i = 0; i < d->connection_count; i++)

@@ -83,11 +83,10 @@ static bool put_resp(struct rn_buf *out, const struct question *q)
         rn_resp_put_bulk(out, rn_slice_of(q->text));
         return true;
     }
-    if (l->algorithm != RATION_TOKEN_BUCKET || l->period_ns % RN_SECOND_NS != 0 || l->amount == 0) {
-        rn_output_error("--limit: CL.THROTTLE takes a rate per whole seconds such as \"100 per "
-                        "minute\"; --command take takes any limit");
-        return false;
-    }
+    if (l->algorithm != RATION_TOKEN_BUCKET || l->period_ns % RN_SECOND_NS != 0 || l->amount == 0)
+        return rn_output_error(
+            "--limit: CL.THROTTLE takes a rate per whole seconds such as \"100 per "
+            "minute\"; --command take takes any limit");
     put_number(out, (l->burst != 0 ? l->burst : l->amount) - 1);
     put_number(out, l->amount);
     put_number(out, (uint64_t)(l->period_ns / RN_SECOND_NS));
@@ -143,10 +142,10 @@ static bool read_command(const char *text, enum rn_bench_command *command)
         }
     }
     const char *meant = rn_suggest(rn_slice_of(text), names, 4);
-    rn_output_error("--command: found %s, expected throttle, check, take or ping%s%s%s",
-                    rn_excerpt(rn_slice_of(text)).text, meant != NULL ? "; did you mean " : "",
-                    meant != NULL ? meant : "", meant != NULL ? "?" : "");
-    return false;
+    return rn_output_error("--command: found %s, expected throttle, check, take or ping%s%s%s",
+                           rn_excerpt(rn_slice_of(text)).text,
+                           meant != NULL ? "; did you mean " : "", meant != NULL ? meant : "",
+                           meant != NULL ? "?" : "");
 }
 
 /* Records the positions of the control characters that stand for digits. */
@@ -157,10 +156,8 @@ static bool find_marks(struct rn_bench_request *s)
 
         if (digit >= RN_BENCH_DIGITS)
             continue;
-        if (s->mark_count == RN_BENCH_PLACES) {
-            rn_output_error("{key} and {ip} are used too often; use them less");
-            return false;
-        }
+        if (s->mark_count == RN_BENCH_PLACES)
+            return rn_output_error("{key} and {ip} are used too often; use them less");
         s->marks[s->mark_count].at = (uint32_t)i;
         s->marks[s->mark_count++].digit = digit;
         s->request.data[i] = '0';
@@ -179,10 +176,8 @@ bool rn_bench_request_init(struct rn_bench_request *s, const struct rn_options *
     *s = (struct rn_bench_request){.http = http};
     if (!read_command(o->load != NULL ? o->load : "throttle", &q.command))
         return false;
-    if (ration_limit_parse(q.text, strlen(q.text), &q.limit, &error) != 0) {
-        rn_output_error("--limit: %s", error.text);
-        return false;
-    }
+    if (ration_limit_parse(q.text, strlen(q.text), &q.limit, &error) != 0)
+        return rn_output_error("--limit: %s", error.text);
     if (q.command == RN_BENCH_CHECK) {
         q.attributes = o->attribute_count > 0 ? o->attributes : usual;
         q.count = o->attribute_count > 0 ? o->attribute_count : 2;

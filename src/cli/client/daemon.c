@@ -31,11 +31,10 @@ static bool find_token(struct rn_daemon *d)
         int fd = rn_file_open(path, problem);
         FILE *file = fd >= 0 ? fdopen(fd, "r") : NULL;
 
-        if (file == NULL) {
-            rn_output_error("--token-file: %s cannot be opened: %s",
-                            rn_excerpt(rn_slice_of(path)).text, fd < 0 ? problem : strerror(errno));
-            return false;
-        }
+        if (file == NULL)
+            return rn_output_error("--token-file: %s cannot be opened: %s",
+                                   rn_excerpt(rn_slice_of(path)).text,
+                                   fd < 0 ? problem : strerror(errno));
         len = fread(d->token, 1, sizeof d->token - 1, file);
         fclose(file);
         while (len > 0 && (d->token[len - 1] == '\n' || d->token[len - 1] == '\r'))
@@ -48,12 +47,11 @@ static bool find_token(struct rn_daemon *d)
     }
     while (d->token[at] > ' ' && d->token[at] <= '~')
         at++;
-    if (at == 0 || d->token[at] != '\0' || at == sizeof d->token - 1) {
-        rn_output_error("%s: not a token; expected up to 254 letters, digits and signs without "
-                        "spaces",
-                        path != NULL ? "--token-file" : "RATION_TOKEN");
-        return false;
-    }
+    if (at == 0 || d->token[at] != '\0' || at == sizeof d->token - 1)
+        return rn_output_error(
+            "%s: not a token; expected up to 254 letters, digits and signs without "
+            "spaces",
+            path != NULL ? "--token-file" : "RATION_TOKEN");
     d->http.token = d->token;
     return true;
 }
@@ -71,9 +69,8 @@ static bool check_attributes(const struct rn_options *o)
             taken = rn_utf8_decode(text + at, len - at, &point);
             if (taken > 0)
                 continue;
-            rn_output_error("%s is not UTF-8; the daemon takes no other text",
-                            rn_excerpt((struct rn_slice){text, len}).text);
-            return false;
+            return rn_output_error("%s is not UTF-8; the daemon takes no other text",
+                                   rn_excerpt((struct rn_slice){text, len}).text);
         }
     }
     return true;
@@ -88,17 +85,13 @@ bool rn_daemon_init(struct rn_daemon *d, const struct rn_options *options, enum 
     rn_cli_http_init(&d->http);
     d->http.timeout_ns = options->timeout_ns;
     d->http.endpoint = &d->endpoint;
-    if (options->word_count > 0 && (options->command->options & RN_OPTION(RN_OPTION_FILES)) != 0) {
-        rn_output_error(
+    if (options->word_count > 0 && (options->command->options & RN_OPTION(RN_OPTION_FILES)) != 0)
+        return rn_output_error(
             "give either rules files or the address of a daemon, which has its own rules");
-        return false;
-    }
-    if (options->state != NULL || options->at.given) {
-        rn_output_error("%s is for rules files; the daemon has its own %s",
-                        options->state != NULL ? "--state" : "--at",
-                        options->state != NULL ? "state" : "time");
-        return false;
-    }
+    if (options->state != NULL || options->at.given)
+        return rn_output_error("%s is for rules files; the daemon has its own %s",
+                               options->state != NULL ? "--state" : "--at",
+                               options->state != NULL ? "state" : "time");
     if (options->server != NULL && options->server[0] != '\0') {
         text = options->server;
         source = "--server";
@@ -110,8 +103,7 @@ bool rn_daemon_init(struct rn_daemon *d, const struct rn_options *options, enum 
     if (text == NULL)
         text = http ? DEFAULT_HTTP : DEFAULT_ADMIN;
     return check_attributes(options) &&
-           rn_endpoint_init(&d->endpoint, options, source, text, RN_DAEMON_ADDRESS_HTTP) &&
-           find_token(d);
+           rn_endpoint_init(&d->endpoint, options, source, text, RN_ENDPOINT_HTTP) && find_token(d);
 }
 
 static void forget_answer(struct rn_daemon *d)
@@ -148,11 +140,11 @@ int rn_daemon_run(const struct rn_options *options, enum rn_daemon_port port,
 static bool fail_as_stranger(struct rn_daemon *d)
 {
     d->answer = NULL;
-    snprintf(d->http.problem, sizeof d->http.problem,
-             "what answers at %s is not rationd%s (HTTP status %u); %s ADDR names another address",
-             d->endpoint.address.text, d->port == RN_PORT_ADMIN ? "'s admin port" : "", d->status,
-             d->port == RN_PORT_ADMIN ? "--admin" : "--http");
-    return false;
+    return rn_cli_http_fail(
+        &d->http,
+        "what answers at %s is not rationd%s (HTTP status %u); %s ADDR names another address",
+        d->endpoint.address.text, d->port == RN_PORT_ADMIN ? "'s admin port" : "", d->status,
+        d->port == RN_PORT_ADMIN ? "--admin" : "--http");
 }
 
 /* Every failure that rationd reports is an object with `error`. */
@@ -161,19 +153,15 @@ static bool read_answer(struct rn_daemon *d, const struct rn_cli_http_response *
 {
     d->status = answer->status;
     d->text = (struct rn_slice){answer->body, answer->body_len};
-    if (answer->status == 401) {
-        snprintf(d->http.problem, sizeof d->http.problem,
-                 "rationd at %s wants a token%s; --token-file FILE or RATION_TOKEN gives one",
-                 d->endpoint.address.text, d->http.token != NULL ? ", and not this one" : "");
-        return false;
-    }
+    if (answer->status == 401)
+        return rn_cli_http_fail(
+            &d->http, "rationd at %s wants a token%s; --token-file FILE or RATION_TOKEN gives one",
+            d->endpoint.address.text, d->http.token != NULL ? ", and not this one" : "");
     if (accept != NULL && answer->status == 200)
         return strncmp(answer->type, accept, strlen(accept)) == 0 || fail_as_stranger(d);
     d->copy = malloc(answer->body_len + 1);
-    if (d->copy == NULL) {
-        snprintf(d->http.problem, sizeof d->http.problem, "out of memory");
-        return false;
-    }
+    if (d->copy == NULL)
+        return rn_cli_http_fail(&d->http, "out of memory");
     memcpy(d->copy, answer->body, answer->body_len);
     d->answer = rn_cli_json_parse(&d->arena, d->copy, answer->body_len, NULL);
     if (d->answer == NULL || d->answer->kind != RN_JSON_OBJECT ||
@@ -195,10 +183,8 @@ bool rn_daemon_try(struct rn_daemon *d, const struct rn_daemon_request *q)
     bool ok;
 
     forget_answer(d);
-    if (d->body.failed) {
-        snprintf(d->http.problem, sizeof d->http.problem, "out of memory");
-        return false;
-    }
+    if (d->body.failed)
+        return rn_cli_http_fail(&d->http, "out of memory");
     if (d->body.len > 0)
         request.body = rn_buf_slice(&d->body);
     ok = rn_cli_http_ask(&d->http, &request, &answer);

@@ -19,9 +19,7 @@
 #define HEAD_MAX (64 << 10)
 #define PIECE (64 << 10) /* bytes for each recv() */
 
-static bool fail(struct rn_cli_http *c, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-static bool fail(struct rn_cli_http *c, const char *format, ...)
+bool rn_cli_http_fail(struct rn_cli_http *c, const char *format, ...)
 {
     va_list args;
 
@@ -54,7 +52,7 @@ static bool receive(struct rn_cli_http *c, bool *ended)
     ssize_t n;
 
     if (room == NULL)
-        return fail(c, "out of memory");
+        return rn_cli_http_fail(c, "out of memory");
     while ((n = rn_stream_receive(&c->stream, room, PIECE)) < 0) {
         if (errno == ECONNRESET) {
             n = 0;
@@ -101,10 +99,11 @@ static bool fail_to_understand(struct rn_cli_http *c)
     struct rn_slice begin = {c->in.data, c->in.len < 40 ? c->in.len : 40};
 
     if (rn_stream_is_alert(begin.data, begin.len))
-        return fail(c, "what answers at %s speaks TLS; write https://%s", c->endpoint->address.text,
-                    c->endpoint->address.text);
-    return fail(c, "what answers at %s does not speak HTTP, it said %s; is another port meant?",
-                c->endpoint->address.text, rn_excerpt(begin).text);
+        return rn_cli_http_fail(c, "what answers at %s speaks TLS; write https://%s",
+                                c->endpoint->address.text, c->endpoint->address.text);
+    return rn_cli_http_fail(
+        c, "what answers at %s does not speak HTTP, it said %s; is another port meant?",
+        c->endpoint->address.text, rn_excerpt(begin).text);
 }
 
 /* Parses a complete head: `HTTP/1.1 200 OK`, and lines `name: value`. */
@@ -163,10 +162,11 @@ static bool receive_head(struct rn_cli_http *c, struct head *head)
         if (!receive(c, &ended))
             return false;
         if (ended)
-            return fail(c,
-                        "what listens at %s closed the connection without an answer; is it "
-                        "rationd, and is this the right port?",
-                        c->endpoint->address.text);
+            return rn_cli_http_fail(
+                c,
+                "what listens at %s closed the connection without an answer; is it "
+                "rationd, and is this the right port?",
+                c->endpoint->address.text);
     }
 }
 
@@ -176,16 +176,17 @@ static bool receive_body(struct rn_cli_http *c, const struct head *head,
     bool ended = false;
 
     if (head->chunked || (head->body != SIZE_MAX && head->body > RN_CLI_HTTP_BODY_MAX))
-        return fail(c, "what answers at %s is not rationd; is another port meant?",
-                    c->endpoint->address.text);
+        return rn_cli_http_fail(c, "what answers at %s is not rationd; is another port meant?",
+                                c->endpoint->address.text);
     while (!ended && (head->body == SIZE_MAX || c->in.len - head->bytes < head->body)) {
         if (!receive(c, &ended))
             return false;
         if (c->in.len > head->bytes + RN_CLI_HTTP_BODY_MAX)
-            return fail(c, "the answer of %s is too long", c->endpoint->address.text);
+            return rn_cli_http_fail(c, "the answer of %s is too long", c->endpoint->address.text);
     }
     if (ended && head->body != SIZE_MAX && c->in.len - head->bytes < head->body)
-        return fail(c, "the connection to %s ended within the answer", c->endpoint->address.text);
+        return rn_cli_http_fail(c, "the connection to %s ended within the answer",
+                                c->endpoint->address.text);
     answer->status = head->status;
     memcpy(answer->type, head->type, sizeof answer->type);
     answer->body = c->in.data + head->bytes;
@@ -223,7 +224,7 @@ static bool ask_once(struct rn_cli_http *c, struct rn_cli_http_response *answer)
 bool rn_cli_http_ask(struct rn_cli_http *c, const struct rn_cli_http_request *r,
                      struct rn_cli_http_response *answer)
 {
-    const struct rn_daemon_address *address = &c->endpoint->address;
+    const struct rn_endpoint_address *address = &c->endpoint->address;
     bool kept = c->stream.fd >= 0, unix_socket = address->socket.ss_family == AF_UNIX;
     struct rn_buf *out = &c->out;
 
@@ -242,7 +243,7 @@ bool rn_cli_http_ask(struct rn_cli_http *c, const struct rn_cli_http_request *r,
     rn_buf_put_literal(out, "\r\n");
     rn_buf_put_slice(out, r->body);
     if (out->failed)
-        return fail(c, "out of memory");
+        return rn_cli_http_fail(c, "out of memory");
     if (ask_once(c, answer))
         return true;
     /* The server may have closed an idle connection. A GET can be sent again; any other request may

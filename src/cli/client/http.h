@@ -46,6 +46,9 @@ void rn_cli_http_init(struct rn_cli_http *http);
 void rn_cli_http_done(struct rn_cli_http *http);
 bool rn_cli_http_ask(struct rn_cli_http *http, const struct rn_cli_http_request *request,
                      struct rn_cli_http_response *answer);
+/* Writes `problem`. Returns false. */
+bool rn_cli_http_fail(struct rn_cli_http *http, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
 /* Escapes a name or value of a query: everything but letters, digits and - . _ ~ as %41. */
 void rn_cli_http_put_escaped(struct rn_buf *out, struct rn_slice text);

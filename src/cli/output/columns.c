@@ -2,7 +2,6 @@
 #include "cli/output/columns.h"
 
 #include <stdarg.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/utf8.h"

@@ -44,35 +44,29 @@ void rn_output_put(const struct rn_output *out, enum rn_style style, const char 
         fputs("\033[0m", out->file);
 }
 
-/* Writes the buffer and frees it. */
-static void put_buf(const struct rn_output *out, struct rn_buf *text)
+static void put(const struct rn_output *out, struct rn_slice text,
+                void (*escape)(struct rn_buf *out, struct rn_slice text))
 {
-    fwrite(text->data, 1, text->len, out->file);
-    rn_buf_done(text);
+    struct rn_buf escaped = {0};
+
+    escape(&escaped, text);
+    fwrite(escaped.data, 1, escaped.len, out->file);
+    rn_buf_done(&escaped);
 }
 
 void rn_output_escaped(const struct rn_output *out, struct rn_slice text)
 {
-    struct rn_buf escaped = {0};
-
-    rn_utf8_escape(&escaped, text);
-    put_buf(out, &escaped);
+    put(out, text, rn_utf8_escape);
 }
 
 void rn_output_lines(const struct rn_output *out, struct rn_slice text)
 {
-    struct rn_buf escaped = {0};
-
-    rn_utf8_escape_lines(&escaped, text);
-    put_buf(out, &escaped);
+    put(out, text, rn_utf8_escape_lines);
 }
 
 void rn_output_quoted(const struct rn_output *out, struct rn_slice text)
 {
-    struct rn_buf escaped = {0};
-
-    rn_utf8_escape_quoted(&escaped, text);
-    put_buf(out, &escaped);
+    put(out, text, rn_utf8_escape_quoted);
 }
 
 void rn_output_pair(const struct rn_output *out, const char *before, struct rn_slice name,
@@ -112,7 +106,7 @@ void rn_output_json(struct rn_buf *json)
     rn_buf_done(json);
 }
 
-void rn_output_error(const char *format, ...)
+bool rn_output_error(const char *format, ...)
 {
     va_list args;
 
@@ -122,6 +116,7 @@ void rn_output_error(const char *format, ...)
     vfprintf(stderr, format, args);
     va_end(args);
     fputc('\n', stderr);
+    return false;
 }
 
 /* --- reports ----------------------------------------------------------------------- */

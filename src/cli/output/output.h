@@ -53,7 +53,7 @@ void rn_output_number(struct rn_members *m, const char *name, double value, int 
 /* Prints JSON and a newline on stdout, and frees the buffer. */
 void rn_output_json(struct rn_buf *json);
 
-/* Prints `ration: ` and a line on stderr. */
-void rn_output_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Prints `ration: ` and a line on stderr. Returns false, for callers that have failed. */
+bool rn_output_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 #endif

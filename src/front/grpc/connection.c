@@ -295,7 +295,7 @@ static bool quiet(struct rn_conn *conn)
 }
 
 /* Clients send calls again elsewhere that GOAWAY says were not processed. */
-static void limited(struct rn_conn *conn, enum rn_conn_limit why)
+static void closing(struct rn_conn *conn, enum rn_conn_close_reason why)
 {
     struct rn_grpc_conn *c = rn_conn_state(conn);
 
@@ -335,7 +335,7 @@ const struct rn_protocol rn_grpc_protocol = {
     .received = received,
     .drains = drains,
     .quiet = quiet,
-    .limited = limited,
+    .closing = closing,
     .closed = closed,
     .before_sleep = before_sleep,
 };

@@ -299,7 +299,7 @@ size_t rn_front_http_received(struct rn_conn *conn, char *data, size_t len)
                data, len);
 }
 
-void rn_front_http_limited(struct rn_conn *conn, enum rn_conn_limit why)
+void rn_front_http_closing(struct rn_conn *conn, enum rn_conn_close_reason why)
 {
     struct rn_front *front = rn_conn_context(conn);
     const struct rn_http_state *state = rn_conn_state(conn);

@@ -56,7 +56,7 @@ struct rn_http_state {
 
 /* For rn_protocol. `opened` of a port must set the state's port. */
 size_t rn_front_http_received(struct rn_conn *conn, char *data, size_t len);
-void rn_front_http_limited(struct rn_conn *conn, enum rn_conn_limit why);
+void rn_front_http_closing(struct rn_conn *conn, enum rn_conn_close_reason why);
 void rn_front_http_closed(struct rn_conn *conn);
 
 /* --- answers ------------------------------------------------------------------------------ */

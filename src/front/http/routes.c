@@ -277,6 +277,6 @@ const struct rn_protocol rn_http_protocol = {
     .message_max = RN_HTTP_BYTES_MAX(BODY_MAX),
     .opened = opened,
     .received = rn_front_http_received,
-    .limited = rn_front_http_limited,
+    .closing = rn_front_http_closing,
     .closed = rn_front_http_closed,
 };

@@ -350,7 +350,7 @@ static bool drains(struct rn_conn *conn)
     return !state->queue.first;
 }
 
-static void limited(struct rn_conn *conn, enum rn_conn_limit why)
+static void closing(struct rn_conn *conn, enum rn_conn_close_reason why)
 {
     before_sleep(conn); /* answers come in order */
     if (why == RN_CONN_TOO_LONG)
@@ -379,7 +379,7 @@ const struct rn_protocol rn_resp_protocol = {
     .message_max = RN_RESP_COMMAND_MAX,
     .opened = opened,
     .received = received,
-    .limited = limited,
+    .closing = closing,
     .drains = drains,
     .quiet = drains,
     .before_sleep = before_sleep,

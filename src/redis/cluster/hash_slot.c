@@ -5,27 +5,21 @@
 
 /* CRC-16/XMODEM: polynomial x^16 + x^12 + x^5 + 1, from zero, highest bit first. Bit by
  * bit: the tags hashed here have three bytes, and are hashed rarely. */
-static uint16_t crc16(struct rn_slice text)
-{
-    unsigned crc = 0;
-
-    for (size_t i = 0; i < text.len; i++) {
-        crc ^= (unsigned)(unsigned char)text.data[i] << 8;
-        for (int bit = 0; bit < 8; bit++)
-            crc = crc & 0x8000 ? (crc << 1 ^ 0x1021) & 0xffff : crc << 1;
-    }
-    return (uint16_t)crc;
-}
-
 uint16_t rn_hash_slot_of(struct rn_slice name)
 {
     const char *open = name.len > 0 ? memchr(name.data, '{', name.len) : NULL;
     size_t rest = open ? name.len - (size_t)(open + 1 - name.data) : 0;
     const char *shut = rest > 0 ? memchr(open + 1, '}', rest) : NULL;
+    unsigned crc = 0;
 
     if (shut && shut > open + 1)
         name = (struct rn_slice){open + 1, (size_t)(shut - open - 1)};
-    return crc16(name) % RN_HASH_SLOTS;
+    for (size_t i = 0; i < name.len; i++) {
+        crc ^= (unsigned)(unsigned char)name.data[i] << 8;
+        for (int bit = 0; bit < 8; bit++)
+            crc = crc & 0x8000 ? (crc << 1 ^ 0x1021) & 0xffff : crc << 1;
+    }
+    return (uint16_t)(crc % RN_HASH_SLOTS);
 }
 
 /* --- CLUSTER SLOTS ------------------------------------------------------------------- */
@@ -56,34 +50,29 @@ static bool read_server(const redisReply *server, const char *near, char out[RN_
     return true;
 }
 
-static bool read_range(const redisReply *entry, const char *near,
-                       const struct rn_hash_slot_visit *visit)
+bool rn_hash_slot_read_map(const redisReply *reply, const char *near,
+                           const struct rn_hash_slot_visit *visit)
 {
     struct rn_hash_slot_range range;
     char replica[RN_URL_ADDRESS];
 
-    if (!is_array(entry, 3) || !is_number(entry->element[0], 0, RN_HASH_SLOTS - 1) ||
-        !is_number(entry->element[1], entry->element[0]->integer, RN_HASH_SLOTS - 1) ||
-        !read_server(entry->element[2], near, range.address))
-        return false;
-    range.first = (uint16_t)entry->element[0]->integer;
-    range.last = (uint16_t)entry->element[1]->integer;
-    visit->range(visit->arg, &range);
-    for (size_t i = 3; i < entry->elements; i++) {
-        if (!read_server(entry->element[i], near, replica))
-            return false;
-        visit->replica(visit->arg, replica);
-    }
-    return true;
-}
-
-bool rn_hash_slot_read_map(const redisReply *reply, const char *near,
-                           const struct rn_hash_slot_visit *visit)
-{
     if (!is_array(reply, 1))
         return false;
-    for (size_t i = 0; i < reply->elements; i++)
-        if (!read_range(reply->element[i], near, visit))
+    for (size_t i = 0; i < reply->elements; i++) {
+        const redisReply *entry = reply->element[i];
+
+        if (!is_array(entry, 3) || !is_number(entry->element[0], 0, RN_HASH_SLOTS - 1) ||
+            !is_number(entry->element[1], entry->element[0]->integer, RN_HASH_SLOTS - 1) ||
+            !read_server(entry->element[2], near, range.address))
             return false;
+        range.first = (uint16_t)entry->element[0]->integer;
+        range.last = (uint16_t)entry->element[1]->integer;
+        visit->range(visit->arg, &range);
+        for (size_t k = 3; k < entry->elements; k++) {
+            if (!read_server(entry->element[k], near, replica))
+                return false;
+            visit->replica(visit->arg, replica);
+        }
+    }
     return true;
 }

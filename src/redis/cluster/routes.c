@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "redis/cluster/routes_internal.h"
+#include "redis/cluster/routes.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -236,28 +235,22 @@ static bool start(struct rn_routes *routes)
            rn_routes_set_owners(routes, (const uint8_t[RN_HASH_SLOTS]){0});
 }
 
-static int read_trust(struct rn_routes *routes, struct ration_error *error)
+int rn_routes_init(struct rn_routes *routes, struct rn_loop *loop, const struct rn_url *url,
+                   int64_t silence_ns, const struct rn_routes_events *events,
+                   struct rn_redis_counts *totals, struct ration_error *error)
 {
-    const struct rn_url *url = routes->url;
     struct rn_tls_trust trust = {.ca = url->ca[0] ? url->ca : NULL,
                                  .cert = url->cert[0] ? url->cert : NULL,
                                  .key = url->key[0] ? url->key : NULL,
                                  .any_name = url->verify == RN_URL_VERIFY_CA,
                                  .unverified = url->verify == RN_URL_VERIFY_NOT};
 
-    return url->tls ? rn_tls_new_client(&trust, &routes->tls, error) : 0;
-}
-
-int rn_routes_init(struct rn_routes *routes, struct rn_loop *loop, const struct rn_url *url,
-                   int64_t silence_ns, const struct rn_routes_events *events,
-                   struct rn_redis_counts *totals, struct ration_error *error)
-{
     *routes = (struct rn_routes){
         .loop = loop, .url = url, .silence_ns = silence_ns, .events = events, .totals = totals};
     routes->timer.fire = on_timer;
     memset(routes->owner, NOBODY, sizeof routes->owner);
     pthread_mutex_init(&routes->lock, NULL);
-    int failed = read_trust(routes, error);
+    int failed = url->tls ? rn_tls_new_client(&trust, &routes->tls, error) : 0;
     if (failed == 0 && !start(routes))
         failed = rn_error_set(error, RATION_ENOMEM, 0, "out of memory");
     if (failed != 0)

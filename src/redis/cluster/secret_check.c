@@ -9,24 +9,6 @@
 #include "redis/scripts/script.h"
 #include "redis/timing.h"
 
-static void set_state(struct rn_secret_check *secret, enum rn_secret_check_state state)
-{
-    enum rn_secret_check_state before = secret->state;
-
-    if (state == before)
-        return;
-    secret->state = state;
-    if (state == RN_SECRET_CHECK_REFUSED)
-        rn_log(RN_LOG_ERROR, "redis.refused",
-               RN_LOG_TEXT("reason", RN_SLICE("the nodes of this Redis do not have the same "
-                                              "redis_key_secret: each limit would be counted "
-                                              "several times")),
-               RN_LOG_TEXT("key", RN_SLICE(RN_SECRET_CHECK_NAME)));
-    else if (before == RN_SECRET_CHECK_REFUSED)
-        rn_log(RN_LOG_INFO, "redis.agreed", RN_LOG_TEXT("key", RN_SLICE(RN_SECRET_CHECK_NAME)));
-    secret->changed(secret->arg);
-}
-
 /* The reply to SET. */
 static void on_stored(void *arg, const redisReply *reply)
 {
@@ -58,8 +40,19 @@ static void on_found(void *arg, const redisReply *reply)
         return;
     }
     bool same = strcmp(reply->str, secret->fingerprint) == 0;
+    enum rn_secret_check_state before = secret->state;
 
-    set_state(secret, same ? RN_SECRET_CHECK_AGREED : RN_SECRET_CHECK_REFUSED);
+    secret->state = same ? RN_SECRET_CHECK_AGREED : RN_SECRET_CHECK_REFUSED;
+    if (!same && before != secret->state)
+        rn_log(RN_LOG_ERROR, "redis.refused",
+               RN_LOG_TEXT("reason", RN_SLICE("the nodes of this Redis do not have the same "
+                                              "redis_key_secret: each limit would be counted "
+                                              "several times")),
+               RN_LOG_TEXT("key", RN_SLICE(RN_SECRET_CHECK_NAME)));
+    else if (same && before == RN_SECRET_CHECK_REFUSED)
+        rn_log(RN_LOG_INFO, "redis.agreed", RN_LOG_TEXT("key", RN_SLICE(RN_SECRET_CHECK_NAME)));
+    if (before != secret->state)
+        secret->changed(secret->arg);
     rn_timing_in(secret->routes->loop, &secret->timer,
                  same ? RN_SECRET_CHECK_LATER_NS : RN_SECRET_CHECK_AGAIN_NS);
 }

@@ -5,7 +5,7 @@
 
 #include "net/log.h"
 #include "redis/cluster/hash_slot.h"
-#include "redis/cluster/routes_internal.h"
+#include "redis/cluster/routes.h"
 
 /* --- a cluster ------------------------------------------------------------------------- */
 

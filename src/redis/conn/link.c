@@ -283,7 +283,7 @@ static size_t on_received(struct rn_conn *conn, char *data, size_t len)
     return len;
 }
 
-static void on_limited(struct rn_conn *conn, enum rn_conn_limit why)
+static void on_closing(struct rn_conn *conn, enum rn_conn_close_reason why)
 {
     (void)why;
     note_why(rn_conn_context(conn), "no answer in time");
@@ -307,7 +307,7 @@ static const struct rn_protocol redis_protocol = {
     .message_max = 1,
     .opened = on_opened,
     .received = on_received,
-    .limited = on_limited,
+    .closing = on_closing,
     .closed = on_closed,
     .before_sleep = on_later,
 };

@@ -61,25 +61,6 @@ struct fetched {
     size_t bad;
 };
 
-static void sort_out(struct fetched *f, struct rn_slice name, struct rn_slice bytes)
-{
-    struct rn_replication_item *item = &f->items[f->count];
-    struct rn_fleet_item value;
-
-    if (!rn_fleet_item_read(bytes, &value)) {
-        f->bad++;
-    } else if (rn_slice_is(name, RN_FLEET_RULES)) {
-        f->rules = value;
-    } else if (name.len != sizeof item->name) {
-        f->bad++;
-    } else {
-        *item = (struct rn_replication_item){
-            .kind = value.kind, .made_us = value.made_us, .payload = value.text};
-        memcpy(item->name, name.data, name.len);
-        f->count++;
-    }
-}
-
 static struct rn_slice text_of(const redisReply *element)
 {
     return element->type == REDIS_REPLY_STRING ? (struct rn_slice){element->str, element->len}
@@ -115,8 +96,24 @@ static bool take_reply(struct rn_fleet *fleet, const redisReply *reply)
 
     if (!f.items)
         return false;
-    for (size_t i = 2; i + 1 < reply->elements; i += 2)
-        sort_out(&f, text_of(reply->element[i]), text_of(reply->element[i + 1]));
+    for (size_t i = 2; i + 1 < reply->elements; i += 2) {
+        struct rn_slice name = text_of(reply->element[i]);
+        struct rn_replication_item *item = &f.items[f.count];
+        struct rn_fleet_item value;
+
+        if (!rn_fleet_item_read(text_of(reply->element[i + 1]), &value)) {
+            f.bad++;
+        } else if (rn_slice_is(name, RN_FLEET_RULES)) {
+            f.rules = value;
+        } else if (name.len != sizeof item->name) {
+            f.bad++;
+        } else {
+            *item = (struct rn_replication_item){
+                .kind = value.kind, .made_us = value.made_us, .payload = value.text};
+            memcpy(item->name, name.data, name.len);
+            f.count++;
+        }
+    }
     bool taken = take_over(fleet, &f);
 
     free(f.items);

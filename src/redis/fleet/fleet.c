@@ -5,6 +5,7 @@
  */
 #include "redis/fleet/fleet.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +17,7 @@
 #include "net/log.h"
 #include "redis/fleet/fleet_internal.h"
 
+#define TICKET_DIGITS 32 /* of a key */
 #define BUSY_NS (INT64_C(5) * 1000000)
 #define RESEND_NS (INT64_C(500) * 1000000)
 /* A failover or a restart of Redis may lose changes of this much time. */
@@ -94,6 +96,53 @@ bool rn_fleet_called(struct rn_fleet *fleet, const redisReply *reply, const char
     return false;
 }
 
+/* --- the keys that sign tickets ----------------------------------------------------------
+ * All nodes share them: the poll brings them (scripts/fleet_poll.lua). A node that has not reached
+ * Redis yet signs with its own key, and always accepts that one. */
+
+static_assert(RN_FLEET_TICKET_KEYS < RN_TICKET_KEYS, "one place is for this node's own key");
+
+static void print_key(const struct rn_hash_key *key, char out[TICKET_DIGITS + 1])
+{
+    snprintf(out, TICKET_DIGITS + 1, "%016" PRIx64 "%016" PRIx64, key->k0, key->k1);
+}
+
+/* Parses half a key. False: not hexadecimal. */
+static bool parse_half(const char *text, uint64_t *out)
+{
+    char digits[TICKET_DIGITS / 2 + 1] = {0};
+
+    memcpy(digits, text, TICKET_DIGITS / 2);
+    if (strspn(digits, "0123456789abcdef") != TICKET_DIGITS / 2)
+        return false;
+    *out = strtoull(digits, NULL, 16);
+    return true;
+}
+
+/* Accepts these keys, the oldest first, so that the newest stays longest. Signs with the newest,
+ * or with the one before if the newest is `fresh`. False: malformed; the known keys stay. */
+static bool take_ticket_keys(struct rn_fleet *fleet, const char *text, bool fresh)
+{
+    struct rn_hash_key keys[RN_FLEET_TICKET_KEYS];
+    size_t len = strlen(text), count = (len + 1) / (TICKET_DIGITS + 1);
+
+    if (count == 0 || count > RN_FLEET_TICKET_KEYS || len != count * (TICKET_DIGITS + 1) - 1)
+        return false;
+    for (size_t i = 0; i < count; i++) {
+        const char *at = text + i * (TICKET_DIGITS + 1);
+
+        if (!parse_half(at, &keys[i].k0) || !parse_half(at + TICKET_DIGITS / 2, &keys[i].k1) ||
+            (at[TICKET_DIGITS] != ' ' && at[TICKET_DIGITS] != '\0'))
+            return false;
+    }
+    size_t signer = fresh && count > 1;
+
+    for (size_t i = count; i-- > 0;)
+        rn_limiter_add_ticket_key(fleet->limiter, &keys[i], i == signer);
+    snprintf(fleet->tickets, sizeof fleet->tickets, "%s", text);
+    return true;
+}
+
 /* --- the round -------------------------------------------------------------------------- */
 
 void rn_fleet_go_on(struct rn_fleet *fleet)
@@ -147,7 +196,7 @@ static void on_polled(void *arg, const redisReply *reply)
 
     if (!rn_fleet_called(fleet, reply, "siisi"))
         return;
-    if (!rn_fleet_tickets_take(fleet, reply->element[3]->str, reply->element[4]->integer == 1)) {
+    if (!take_ticket_keys(fleet, reply->element[3]->str, reply->element[4]->integer == 1)) {
         note_failure(fleet, "the field tickets of ration:{fleet}:head does not hold ticket keys");
         return;
     }
@@ -164,7 +213,7 @@ static void on_polled(void *arg, const redisReply *reply)
 
 static void poll(struct rn_fleet *fleet)
 {
-    char ttl[24], id[17], ticket_key[33];
+    char ttl[24], id[17], ticket_key[TICKET_DIGITS + 1];
     struct {
         uint64_t id;
         struct rn_hash_key ticket_key;
@@ -173,7 +222,7 @@ static void poll(struct rn_fleet *fleet)
     if (getrandom(&random, sizeof random, GRND_NONBLOCK) != sizeof random)
         return; /* try again in the next round */
     snprintf(id, sizeof id, "%016" PRIx64, random.id);
-    rn_fleet_ticket_print(&random.ticket_key, ticket_key);
+    print_key(&random.ticket_key, ticket_key);
     snprintf(ttl, sizeof ttl, "%" PRId64, fleet->leaving ? 0 : RN_FLEET_THERE_NS / 1000);
     const struct rn_slice args[] = {rn_slice_of(fleet->node), rn_slice_of(ttl), rn_slice_of(id),
                                     rn_slice_of(fleet->tickets), rn_slice_of(ticket_key)};
@@ -232,7 +281,7 @@ int rn_fleet_new(struct rn_loop *loop, struct rn_redis *redis, struct ration *li
     fleet->options = *options;
     fleet->timer.fire = on_timer;
     fleet->again.fire = on_again;
-    rn_fleet_tickets_init(fleet);
+    print_key(&limiter->ticket_key, fleet->tickets);
     if (options->changes) {
         rn_replication_begin(limiter);
         rn_fleet_rules_load(fleet);

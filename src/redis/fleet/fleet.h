@@ -70,4 +70,13 @@ const struct rn_fleet_counts *rn_fleet_counts(const struct rn_fleet *fleet);
 /* The number of nodes, this one included, as far as is known; at least 1. */
 unsigned rn_fleet_nodes(const struct rn_fleet *fleet);
 
+/* --- rules_file.c: keeps the rules set by an operator beside the state file, so that they apply
+ * after a restart --- */
+
+/* Saves atomically. False: not saved; the log says why. An empty text: the rules files apply. */
+bool rn_rules_file_save(const char *path, struct rn_slice text, int64_t made_us);
+/* Appends the rules to `text`. False: there are none, or the file cannot be read; the log says so.
+ * Sets *made_us if the file was read. */
+bool rn_rules_file_load(const char *path, struct rn_buf *text, int64_t *made_us);
+
 #endif

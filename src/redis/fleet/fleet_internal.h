@@ -76,7 +76,7 @@ void rn_fleet_go_on(struct rn_fleet *fleet);
 /* The same in a few milliseconds, after is_busy. */
 void rn_fleet_go_on_soon(struct rn_fleet *fleet);
 
-/* fleet_changes.c */
+/* changes.c */
 void rn_fleet_fetch(struct rn_fleet *fleet);
 /* Whether this node has changes that Redis may not have. */
 bool rn_fleet_has_news(const struct rn_fleet *fleet);
@@ -85,17 +85,10 @@ void rn_fleet_offer(struct rn_fleet *fleet);
  * possible now. */
 bool rn_fleet_doubt(struct rn_fleet *fleet, int64_t since_us);
 
-/* fleet_rules.c */
+/* rules.c */
 void rn_fleet_rules_load(struct rn_fleet *fleet);
 /* Takes over rules of another node. */
 void rn_fleet_rules_take(struct rn_fleet *fleet, const struct rn_fleet_item *value);
 struct rn_fleet_item rn_fleet_rules_value(const struct rn_fleet *fleet);
-
-/* fleet_tickets.c */
-void rn_fleet_tickets_init(struct rn_fleet *fleet);
-void rn_fleet_ticket_print(const struct rn_hash_key *key, char out[33]);
-/* Accepts these keys; signs with the newest, or with the one before if the newest is `fresh`.
- * False: malformed; the known keys stay. */
-bool rn_fleet_tickets_take(struct rn_fleet *fleet, const char *text, bool fresh);
 
 #endif

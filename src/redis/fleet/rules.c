@@ -4,7 +4,6 @@
  */
 #include "base/clock.h"
 #include "redis/fleet/fleet_internal.h"
-#include "redis/fleet/rules_file.h"
 
 struct rn_slice rn_fleet_rules(const struct rn_fleet *fleet)
 {

@@ -3,7 +3,7 @@
  * The file: a line with the time of the rules, then the rules as they were given. Nothing after the
  * line: the rules files apply.
  */
-#include "redis/fleet/rules_file.h"
+#include "redis/fleet/fleet.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -20,30 +20,24 @@
 #define MARK_LEN (sizeof MARK - 1)
 #define FILE_MAX ((off_t)64 << 20)
 
-static bool write_file(int fd, struct rn_slice text, int64_t made_us)
-{
-    bool written = dprintf(fd, MARK "%016" PRId64 "\n", made_us) > 0;
-    const char *at = text.data;
-
-    for (size_t left = text.len; written && left > 0;) {
-        ssize_t n = write(fd, at, left);
-
-        written = n > 0 || (n < 0 && errno == EINTR);
-        at += n > 0 ? n : 0;
-        left -= n > 0 ? (size_t)n : 0;
-    }
-    return written && fsync(fd) == 0;
-}
-
 bool rn_rules_file_save(const char *path, struct rn_slice text, int64_t made_us)
 {
+    const char *at = text.data;
     char *aside = NULL;
 
     if (asprintf(&aside, "%s.new-%ld", path, (long)getpid()) < 0)
         return false;
     int fd = open(aside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0660);
-    bool saved = fd >= 0 && write_file(fd, text, made_us);
+    bool saved = fd >= 0 && dprintf(fd, MARK "%016" PRId64 "\n", made_us) > 0;
 
+    for (size_t left = text.len; saved && left > 0;) {
+        ssize_t n = write(fd, at, left);
+
+        saved = n > 0 || (n < 0 && errno == EINTR);
+        at += n > 0 ? n : 0;
+        left -= n > 0 ? (size_t)n : 0;
+    }
+    saved = saved && fsync(fd) == 0;
     if (fd >= 0)
         close(fd);
     saved = saved && rename(aside, path) == 0;

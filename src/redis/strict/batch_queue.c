@@ -5,8 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <ration/error.h>
-
 #include "base/clock.h"
 #include "redis/timing.h"
 
@@ -283,23 +281,6 @@ static void give_back(struct rn_batch_queues *queues, struct rn_late_charge *lat
     make_ready(queues, queue);
 }
 
-static void read_answers(struct rn_batch_queues *queues, struct rn_charge_fifo *charges,
-                         const char *answers)
-{
-    struct rn_queued_charge *queued;
-
-    for (; (queued = fifo_take(charges)); answers += RN_CODEC_ANSWER) {
-        uint64_t late = queued->late;
-
-        queued->late = 0;
-        if (is_awaited(queued))
-            rn_codec_read(charge_of(queued), answers);
-        answer(queues, queued, 0);
-        if (late != 0)
-            give_back(queues, rn_late_charges_answer(&queues->lates, late, answers));
-    }
-}
-
 static void on_ended(struct rn_script_call *call, const redisReply *reply)
 {
     struct rn_batch *batch = (struct rn_batch *)call;
@@ -309,14 +290,23 @@ static void on_ended(struct rn_script_call *call, const redisReply *reply)
     struct rn_script_call_answers answers;
     bool whole = is_answer && rn_script_call_read(reply, batch->nonce, batch->count, &answers);
     struct rn_charge_fifo charges = end_batch(batch);
+    struct rn_queued_charge *queued;
 
     if (is_answer && !whole) {
         rn_redis_count(&queues->counts->mismatches, 1);
         rn_link_distrust(&shard->link, "a reply does not match its call");
     }
-    if (whole) {
+    if (whole)
         rn_shard_has_answered(shard, answers.store_us, batch->sent_ns, rn_clock_boot_ns());
-        read_answers(queues, &charges, answers.bytes);
+    for (; whole && (queued = fifo_take(&charges)); answers.bytes += RN_CODEC_ANSWER) {
+        uint64_t late = queued->late;
+
+        queued->late = 0;
+        if (is_awaited(queued))
+            rn_codec_read(charge_of(queued), answers.bytes);
+        answer(queues, queued, 0);
+        if (late != 0)
+            give_back(queues, rn_late_charges_answer(&queues->lates, late, answers.bytes));
     }
     fail_all(queues, &charges);
     make_ready(queues, batch->queue);
@@ -493,21 +483,6 @@ bool rn_batch_queue_add(struct rn_batch_queues *queues, struct rn_backend_job *j
     return true;
 }
 
-static void init_queues(struct rn_batch_queues *queues)
-{
-    for (unsigned i = 0; i < RN_SCRIPTS_STRICT * queues->tags; i++) {
-        queues->queues[i].script = (uint8_t)(i / queues->tags);
-        queues->queues[i].slot =
-            queues->tags > 1 ? rn_hash_slot_of(rn_codec_tag_name(i % queues->tags)) : 0;
-    }
-    for (unsigned i = 0; i < RN_BATCH_QUEUE_CHARGES; i++)
-        free_queued(queues, &queues->charges[i]);
-    for (unsigned i = 0; i < RN_BATCH_QUEUE_BATCHES; i++) {
-        queues->batches[i].next = queues->spare_batches;
-        queues->spare_batches = &queues->batches[i];
-    }
-}
-
 bool rn_batch_queue_init(struct rn_batch_queues *queues, struct rn_script_caller *calls,
                          struct rn_redis_counts *counts, const struct rn_batch_queue_events *events)
 {
@@ -521,7 +496,16 @@ bool rn_batch_queue_init(struct rn_batch_queues *queues, struct rn_script_caller
     if (!queues->queues || !queues->charges || !queues->batches ||
         !rn_late_charges_init(&queues->lates))
         return false;
-    init_queues(queues);
+    for (unsigned i = 0; i < RN_SCRIPTS_STRICT * queues->tags; i++) {
+        queues->queues[i].script = (uint8_t)(i / queues->tags);
+        queues->queues[i].slot = cluster ? rn_hash_slot_of(rn_codec_tag_name(i % queues->tags)) : 0;
+    }
+    for (unsigned i = 0; i < RN_BATCH_QUEUE_CHARGES; i++)
+        free_queued(queues, &queues->charges[i]);
+    for (unsigned i = 0; i < RN_BATCH_QUEUE_BATCHES; i++) {
+        queues->batches[i].next = queues->spare_batches;
+        queues->spare_batches = &queues->batches[i];
+    }
     return true;
 }
 

@@ -134,7 +134,7 @@ static inline void echo_opened(struct rn_conn *conn)
     echo->timer.fire = echo_timer;
 }
 
-static inline void echo_limited(struct rn_conn *conn, enum rn_conn_limit why)
+static inline void echo_closing(struct rn_conn *conn, enum rn_conn_close_reason why)
 {
     static const char *const words[] = {"too long\n", "too slow\n", "idle\n",
                                         "draining\n", "crowded\n",  "swamped\n"};
@@ -158,7 +158,7 @@ static const struct rn_protocol echo_protocol = {.name = "echo",
                                                  .message_max = 4096,
                                                  .opened = echo_opened,
                                                  .received = echo_received,
-                                                 .limited = echo_limited,
+                                                 .closing = echo_closing,
                                                  .closed = echo_closed};
 
 /* A server that runs in its own thread. */

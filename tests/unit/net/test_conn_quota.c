@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "net/caps.h"
+#include "net/conn_quota.h"
 
 static struct rn_peer peer_of(const char *ip)
 {
@@ -22,51 +22,51 @@ static struct rn_peer peer_of(const char *ip)
 
 static void the_total_is_kept(void **state)
 {
-    struct rn_caps *caps = rn_caps_new(2, 0);
+    struct rn_conn_quota *quota = rn_conn_quota_new(2, 0);
     struct rn_peer peer = peer_of("192.0.2.1");
 
     (void)state;
-    assert_int_equal(rn_caps_take(caps, &peer), RN_CAPS_OK);
-    assert_int_equal(rn_caps_take(caps, &peer), RN_CAPS_OK);
-    assert_int_equal(rn_caps_take(caps, &peer), RN_CAPS_TOTAL);
-    rn_caps_give_back(caps, &peer);
-    assert_int_equal(rn_caps_take(caps, &peer), RN_CAPS_OK);
-    rn_caps_free(caps);
+    assert_int_equal(rn_conn_quota_take(quota, &peer), RN_CONN_QUOTA_OK);
+    assert_int_equal(rn_conn_quota_take(quota, &peer), RN_CONN_QUOTA_OK);
+    assert_int_equal(rn_conn_quota_take(quota, &peer), RN_CONN_QUOTA_TOTAL);
+    rn_conn_quota_give_back(quota, &peer);
+    assert_int_equal(rn_conn_quota_take(quota, &peer), RN_CONN_QUOTA_OK);
+    rn_conn_quota_free(quota);
 }
 
 static void an_ipv6_network_of_64_bits_counts_as_one(void **state)
 {
-    struct rn_caps *caps = rn_caps_new(10, 2);
+    struct rn_conn_quota *quota = rn_conn_quota_new(10, 2);
     struct rn_peer a = peer_of("2001:db8::1"), b = peer_of("2001:db8::ffff:1"),
                    c = peer_of("2001:db8:0:1::1");
 
     (void)state;
-    assert_int_equal(rn_caps_take(caps, &a), RN_CAPS_OK);
-    assert_int_equal(rn_caps_take(caps, &b), RN_CAPS_OK);
-    assert_int_equal(rn_caps_take(caps, &a), RN_CAPS_ADDRESS);
-    assert_int_equal(rn_caps_take(caps, &c), RN_CAPS_OK);
-    rn_caps_give_back(caps, &b);
-    assert_int_equal(rn_caps_take(caps, &a), RN_CAPS_OK);
-    rn_caps_free(caps);
+    assert_int_equal(rn_conn_quota_take(quota, &a), RN_CONN_QUOTA_OK);
+    assert_int_equal(rn_conn_quota_take(quota, &b), RN_CONN_QUOTA_OK);
+    assert_int_equal(rn_conn_quota_take(quota, &a), RN_CONN_QUOTA_ADDRESS);
+    assert_int_equal(rn_conn_quota_take(quota, &c), RN_CONN_QUOTA_OK);
+    rn_conn_quota_give_back(quota, &b);
+    assert_int_equal(rn_conn_quota_take(quota, &a), RN_CONN_QUOTA_OK);
+    rn_conn_quota_free(quota);
 }
 
 static void unix_peers_are_only_part_of_the_total(void **state)
 {
-    struct rn_caps *caps = rn_caps_new(3, 1);
+    struct rn_conn_quota *quota = rn_conn_quota_new(3, 1);
     struct rn_peer peer = {.local = true};
 
     (void)state;
     for (int i = 0; i < 3; i++)
-        assert_int_equal(rn_caps_take(caps, &peer), RN_CAPS_OK);
-    assert_int_equal(rn_caps_take(caps, &peer), RN_CAPS_TOTAL);
-    rn_caps_free(caps);
+        assert_int_equal(rn_conn_quota_take(quota, &peer), RN_CONN_QUOTA_OK);
+    assert_int_equal(rn_conn_quota_take(quota, &peer), RN_CONN_QUOTA_TOTAL);
+    rn_conn_quota_free(quota);
 }
 
 /* The table is as small as it gets, so that slots move. */
 static void counts_are_those_of_a_plain_array(void **state)
 {
     enum { TOTAL = 60, ADDRESSES = 50, EACH = 3 };
-    struct rn_caps *caps = rn_caps_new(TOTAL, EACH);
+    struct rn_conn_quota *quota = rn_conn_quota_new(TOTAL, EACH);
     int counts[ADDRESSES] = {0}, total = 0;
     struct rn_peer peers[ADDRESSES];
     char ip[20];
@@ -80,19 +80,19 @@ static void counts_are_those_of_a_plain_array(void **state)
     for (int step = 0; step < 200000; step++) {
         int i = rand() % ADDRESSES;
         if (rand() % 2 == 0) {
-            enum rn_caps_answer right = total == TOTAL      ? RN_CAPS_TOTAL
-                                        : counts[i] == EACH ? RN_CAPS_ADDRESS
-                                                            : RN_CAPS_OK;
-            assert_int_equal(rn_caps_take(caps, &peers[i]), right);
-            counts[i] += right == RN_CAPS_OK;
-            total += right == RN_CAPS_OK;
+            enum rn_conn_quota_answer right = total == TOTAL      ? RN_CONN_QUOTA_TOTAL
+                                              : counts[i] == EACH ? RN_CONN_QUOTA_ADDRESS
+                                                                  : RN_CONN_QUOTA_OK;
+            assert_int_equal(rn_conn_quota_take(quota, &peers[i]), right);
+            counts[i] += right == RN_CONN_QUOTA_OK;
+            total += right == RN_CONN_QUOTA_OK;
         } else if (counts[i] > 0) {
-            rn_caps_give_back(caps, &peers[i]);
+            rn_conn_quota_give_back(quota, &peers[i]);
             counts[i]--;
             total--;
         }
     }
-    rn_caps_free(caps);
+    rn_conn_quota_free(quota);
 }
 
 int main(void)

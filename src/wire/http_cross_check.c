@@ -7,7 +7,7 @@
 
 #include "wire/http_internal.h"
 
-struct judge {
+struct check {
     llhttp_t llhttp; /* first: callbacks get its address */
     bool pause;      /* at the end of the head */
     bool saw_head;
@@ -18,18 +18,18 @@ struct judge {
 
 static int on_head(llhttp_t *llhttp)
 {
-    struct judge *judge = (struct judge *)llhttp;
+    struct check *check = (struct check *)llhttp;
 
-    judge->saw_head = true;
-    judge->length = llhttp->content_length;
-    judge->flags = llhttp->flags;
+    check->saw_head = true;
+    check->length = llhttp->content_length;
+    check->flags = llhttp->flags;
     llhttp->upgrade = 0; /* rationd serves no other protocol on this connection */
-    return judge->pause ? HPE_PAUSED : 0;
+    return check->pause ? HPE_PAUSED : 0;
 }
 
 static int on_body(llhttp_t *llhttp, const char *at, size_t len)
 {
-    rn_buf_put(((struct judge *)llhttp)->body, at, len);
+    rn_buf_put(((struct check *)llhttp)->body, at, len);
     return 0;
 }
 
@@ -54,40 +54,41 @@ static enum rn_parse disagree(llhttp_errno_t found, struct rn_http_error *error)
 }
 
 /* Runs to the end of the head or of the request, which must be at `bytes`. */
-static enum rn_parse run(struct judge *judge, const struct rn_http_parser *parser, const char *data,
+static enum rn_parse run(struct check *check, const struct rn_http_parser *parser, const char *data,
                          size_t bytes, struct rn_http_error *error)
 {
     llhttp_errno_t found;
 
-    llhttp_init(&judge->llhttp, HTTP_REQUEST, &settings);
-    found = llhttp_execute(&judge->llhttp, data, bytes);
-    if (found != HPE_PAUSED || !judge->saw_head ||
-        llhttp_get_error_pos(&judge->llhttp) != data + bytes)
+    llhttp_init(&check->llhttp, HTTP_REQUEST, &settings);
+    found = llhttp_execute(&check->llhttp, data, bytes);
+    if (found != HPE_PAUSED || !check->saw_head ||
+        llhttp_get_error_pos(&check->llhttp) != data + bytes)
         return disagree(found, error);
-    if (((judge->flags & F_CHUNKED) != 0) != parser->chunked ||
-        (!parser->chunked && judge->length != parser->body_bytes) ||
-        judge->llhttp.http_minor != parser->minor)
+    if (((check->flags & F_CHUNKED) != 0) != parser->chunked ||
+        (!parser->chunked && check->length != parser->body_bytes) ||
+        check->llhttp.http_minor != parser->minor)
         return disagree(HPE_OK, error);
     return RN_PARSE_DONE;
 }
 
-enum rn_parse rn_http_judge_head(const struct rn_http_parser *parser, const char *data,
-                                 struct rn_http_error *error)
+enum rn_parse rn_http_cross_check_head(const struct rn_http_parser *parser, const char *data,
+                                       struct rn_http_error *error)
 {
-    struct judge judge;
+    struct check check;
 
-    judge.pause = true;
-    judge.saw_head = false;
-    return run(&judge, parser, data, parser->head_bytes, error);
+    check.pause = true;
+    check.saw_head = false;
+    return run(&check, parser, data, parser->head_bytes, error);
 }
 
-enum rn_parse rn_http_judge_chunked(const struct rn_http_parser *parser, const char *data,
-                                    size_t bytes, struct rn_buf *body, struct rn_http_error *error)
+enum rn_parse rn_http_cross_check_chunked(const struct rn_http_parser *parser, const char *data,
+                                          size_t bytes, struct rn_buf *body,
+                                          struct rn_http_error *error)
 {
-    struct judge judge = {.body = body};
+    struct check check = {.body = body};
 
     rn_buf_clear(body);
-    if (run(&judge, parser, data, bytes, error) == RN_PARSE_BAD)
+    if (run(&check, parser, data, bytes, error) == RN_PARSE_BAD)
         return RN_PARSE_BAD;
     if (body->failed)
         return rn_http_refuse(error, 500, "out of memory");

@@ -69,7 +69,7 @@ static void wait_in_line(struct rn_reports *r, struct rn_async_key *key, bool no
 
 /* --- calls ------------------------------------------------------------------------------- */
 
-static void on_reply(void *arg, const redisReply *reply);
+static bool on_reply(void *arg, const redisReply *reply);
 
 /* The words of a call, while it is being written. */
 struct draft {
@@ -192,7 +192,7 @@ static void learn(struct rn_reports_line *line, struct rn_async_key *key,
 }
 
 /* Redis ran the script before this moment, so time counts from here: see redis/async/view.h. */
-static void on_reply(void *arg, const redisReply *reply)
+static bool on_reply(void *arg, const redisReply *reply)
 {
     struct rn_reports_line *line = arg;
     struct rn_reports *r = line->owner;
@@ -201,7 +201,7 @@ static void on_reply(void *arg, const redisReply *reply)
     if (!reads_whole(line, reply)) {
         line->stage = RN_REPORTS_FAILED;
         wake_at(r, next_tick(r, rn_timing_now(r->loop)));
-        return;
+        return r->stopped; /* then several calls may be in flight, and only the last is known */
     }
     r->store_us = reply->element[1]->integer;
     r->heard_ns = got_ns;
@@ -210,6 +210,7 @@ static void on_reply(void *arg, const redisReply *reply)
         learn(line, line->sent[i], &reply->element[2 + NUMBERS * i], got_ns);
     if (!r->stopped)
         serve(line, rn_timing_now(r->loop));
+    return true;
 }
 
 int64_t rn_reports_store_us(const struct rn_reports *r, int64_t now_ns)

@@ -138,17 +138,17 @@ static void take_in(struct rn_hot_key *hot, const struct rn_grant *grant)
         give_back(hot, rn_clock_boot_ns());
 }
 
-static void on_reply(void *arg, const redisReply *reply)
+static bool on_reply(void *arg, const redisReply *reply)
 {
     struct rn_hot_key *hot = arg;
     struct rn_leased *leased = hot->leased;
     struct rn_grant grant;
 
     if (!rn_leased_goes_on(leased))
-        return;
+        return true;
     if (read_grant(hot, reply, &grant)) {
         take_in(hot, &grant);
-        return;
+        return true;
     }
     rn_redis_count(&leased->counts.burnt, rn_lease_lose(&hot->lease));
     rn_lease_file_note(hot->record, &hot->lease, hot->call);
@@ -156,6 +156,7 @@ static void on_reply(void *arg, const redisReply *reply)
     while (hot->queue.first && !hot->lease.in_flight)
         give_up(leased, hot->queue.first);
     rn_renew_watch(hot, rn_clock_boot_ns());
+    return false;
 }
 
 /* --- calls ---------------------------------------------------------------------------------- */

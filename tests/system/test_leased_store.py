@@ -5,6 +5,7 @@ hardly less while all is well."""
 
 import bisect
 import contextlib
+import json
 import pathlib
 import random
 import signal
@@ -354,10 +355,16 @@ limits:
     assert calls < 150_000 / 10
 
 
-def state_of(client):
-    """Units missing from a bucket of which 1000 refill in a day, and leases."""
+def waits_for_a_lease(log):
+    """Whether the node, which takes every few milliseconds, has taken nothing for long."""
+    times = [abs(ended) for _, ended in takes(log)]
+    return times and time.clock_gettime_ns(time.CLOCK_BOOTTIME) - max(times) > SECOND / 5
+
+
+def state_of(client, per_day=1000):
+    """Units missing from a bucket of which so many refill in a day, and leases."""
     value = client.get(client.keys("ration:{*}:B:*")[0])
-    return struct.unpack("<d", value[:8])[0] / 86_400 / 1000, (len(value) - 24) // 32
+    return struct.unpack("<d", value[:8])[0] / 86_400_000_000 * per_day, (len(value) - 24) // 32
 
 
 def test_a_clean_stop_gives_back_unused_units(server, tmp_path):
@@ -367,6 +374,22 @@ def test_a_clean_stop_gives_back_unused_units(server, tmp_path):
     wait_for(lambda: state_of(server.client())[1] == 0)
     missing = state_of(server.client())[0]
     assert result["allowed"] - 1 < missing <= result["allowed"] + result["late"]
+
+
+def test_a_clean_stop_gives_back_the_units_of_a_renewal_in_flight(server, tmp_path):
+    """Redis has granted them, and the node ends before it hears of it."""
+    log = tmp_path / "log"
+    with Proxy(tmp_path, server.path, lines=1) as proxy:
+        node = Node(proxy.paths[0], log, "100000 per 24h", depth=4, pace=5, deadline_ms=20_000).up()
+        wait_for(lambda: server.states() and state_of(server.client())[1] == 1)
+        with proxy.replies_held():
+            wait_for(lambda: waits_for_a_lease(log))
+            node.process.send_signal(signal.SIGTERM)
+            result = json.loads(node.process.stdout.readline())
+        assert node.process.wait(PATIENCE) == 0
+    missing, leases = state_of(server.client(), 100_000)
+    assert leases == 0 and result["granted"] > 0
+    assert missing <= result["allowed"] + result["late"] + 0.5
 
 
 def test_every_process_is_a_new_holder(server, tmp_path):

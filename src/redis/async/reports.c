@@ -113,6 +113,7 @@ static void send_call(struct rn_reports_line *line)
                                               .arg = line});
 
     line->stage = sent ? RN_REPORTS_WAITS : RN_REPORTS_FAILED;
+    r->in_flight += sent;
     rn_redis_count(&r->counts->trips, sent);
     rn_redis_count(&r->counts->resent, sent && line->doubtful);
     line->doubtful |= sent;
@@ -198,6 +199,7 @@ static bool on_reply(void *arg, const redisReply *reply)
     struct rn_reports *r = line->owner;
     int64_t got_ns = rn_clock_read_ns(CLOCK_MONOTONIC);
 
+    r->in_flight--;
     if (!reads_whole(line, reply)) {
         line->stage = RN_REPORTS_FAILED;
         wake_at(r, next_tick(r, rn_timing_now(r->loop)));
@@ -294,6 +296,11 @@ void rn_reports_stop(struct rn_reports *r)
     for (size_t i = 0; i < r->line_count; i++)
         send_all(&r->lines[i]);
     rn_timer_cancel(rn_loop_wheel(r->loop), &r->timer);
+}
+
+bool rn_reports_are_busy(const struct rn_reports *r)
+{
+    return r->in_flight > 0;
 }
 
 void rn_reports_done(struct rn_reports *r)

@@ -59,7 +59,8 @@ static bool on_history(void *arg, const redisReply *reply)
     if (!is_history(reply)) {
         probe->failed = true;
         probe->next = probe->count; /* other calls would fail as well: try later */
-        rn_timing_in(leased->loop, &leased->loss_probe.timer, LOOK_NS);
+        if (!leased->stopping)
+            rn_timing_in(leased->loop, &leased->loss_probe.timer, LOOK_NS);
         return false;
     }
     int64_t age_us = reply->element[2]->integer;
@@ -107,7 +108,8 @@ static void ask_some(struct rn_leased *leased)
 {
     struct rn_loss_probe *probe = &leased->loss_probe;
 
-    while (probe->next < probe->count && probe->asked < AT_ONCE && ask(leased, probe->next))
+    while (!leased->stopping && probe->next < probe->count && probe->asked < AT_ONCE &&
+           ask(leased, probe->next))
         probe->next++;
 }
 

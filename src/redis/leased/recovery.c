@@ -33,7 +33,6 @@ static bool on_returned(void *arg, const redisReply *reply)
     struct rn_recovery *r = &leased->recovery;
     struct rn_script_call_answers answers;
     int64_t n[RN_CODEC_NUMBERS] = {0};
-
     bool read = reply && rn_script_call_read(reply, call->nonce, 1, &answers);
 
     call->busy = false;
@@ -49,7 +48,7 @@ static bool on_returned(void *arg, const redisReply *reply)
         rn_redis_count(&leased->counts.recovered, n[0] > 0 ? (uint64_t)n[0] : 0);
         r->keys++;
     }
-    if (!rn_timer_is_set(&r->timer))
+    if (!leased->stopping && !rn_timer_is_set(&r->timer))
         rn_timing_in(leased->loop, &leased->recovery.timer,
                      reply && reply->type == REDIS_REPLY_ERROR ? LOOK_NS : 0);
     return read;
@@ -140,6 +139,5 @@ void rn_recovery_begin(struct rn_leased *leased)
 
 void rn_recovery_end(struct rn_leased *leased)
 {
-    rn_timer_cancel(rn_loop_wheel(leased->loop), &leased->recovery.timer);
     rn_lease_file_close(&leased->recovery.part);
 }

@@ -124,6 +124,9 @@ static inline bool rn_compiled_follows(const struct rn_compiled *l, const struct
            (l->guard_count == 0 || !rn_compiled_is_apart(l, other));
 }
 
+/* Whether charging it concerns no other variant. */
+bool rn_compiled_is_alone(const struct rn_compiled *l);
+
 /* The part of the state key that all limits of one name have in common; one
  * part is the key alone. */
 uint64_t rn_compiled_hash_parts(const struct rn_compiled *l, const struct ration_part *parts,

@@ -271,6 +271,8 @@ bool rn_compiled_link(struct rn_compiled *all, size_t n, const struct rn_hash_ke
         struct rn_compiled *l = &all[i];
 
         l->lean = l->limit.algorithm != RATION_CONCURRENCY && rn_compiled_is_alone(l);
+        /* A place in a queue cannot always be given back: it is not charged on trial. */
+        l->fast_path = l->lean && !l->shadow && l->limit.algorithm != RATION_LEAKY_BUCKET;
     }
     return true;
 }

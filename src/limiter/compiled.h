@@ -30,7 +30,7 @@ struct rn_compiled {
     unsigned charge_flags; /* RN_CHARGE_* */
     bool shadow;
     bool lean;      /* one RN_TAKE charges it */
-    bool fast_path; /* of a limit of a rule: one RN_TAKE decides the request, see fast_path.h */
+    bool fast_path; /* rn_table_take_all may charge it with others: see fast_path.h, take.c */
     bool is_mark;   /* not a limit but the mark of one: see `mark` */
     struct rn_limit limit;
 

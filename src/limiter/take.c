@@ -167,7 +167,7 @@ static inline bool check_lean(struct ration *r, struct ration_charge *c, size_t 
             return false;
         const struct rn_compiled *l = limits[i] = &r->limits[c[i].limit];
 
-        if (!l->lean || l->shadow)
+        if (!l->fast_path)
             return false;
         ask_take(&charges[i], l, &c[i]);
         rn_table_prefetch(r->table, charges[i].key);

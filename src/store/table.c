@@ -320,7 +320,7 @@ static inline void look_at(struct rn_table *table, struct rn_charge *c, struct l
     c->answer.allowed &= c->error == 0;
 }
 
-/* Makes the answers those of peeks. */
+/* Makes the answers those of peeks: a bucket without room has answered so. */
 static RN_ASIDE enum rn_table_all refuse_all(struct rn_charge *c, const struct look *looks,
                                              size_t n)
 {
@@ -332,7 +332,9 @@ static RN_ASIDE enum rn_table_all refuse_all(struct rn_charge *c, const struct l
                 return RN_ALL_UNDONE;
             continue;
         }
-        rn_gcra_look(c[i].limit, rn_gcra_debt(state, c[i].ask.now_ns), c[i].ask.cost, &c[i].answer);
+        if (c[i].answer.allowed)
+            rn_gcra_look(c[i].limit, rn_gcra_debt(state, c[i].ask.now_ns), c[i].ask.cost,
+                         &c[i].answer);
         c[i].answer.mark = (int64_t)state;
     }
     return RN_ALL_REFUSED;

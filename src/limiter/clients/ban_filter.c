@@ -25,10 +25,9 @@
 
 static inline uint32_t mix(uint64_t a, uint64_t b)
 {
-    uint64_t x = (a ^ b >> 32) * UINT64_C(0x9E3779B97F4A7C15);
+    uint64_t x = a ^ (b << 29 | b >> 35);
 
-    x = (x ^ x >> 32 ^ b) * UINT64_C(0xC2B2AE3D27D4EB4F);
-    return (uint32_t)(x >> (64 - RN_BAN_FILTER_LOG2));
+    return (uint32_t)((x ^ x >> 32) * UINT64_C(0x9E3779B97F4A7C15) >> (64 - RN_BAN_FILTER_LOG2));
 }
 
 /* The first 8 bytes of a text as a number, the first byte lowest. */
@@ -144,7 +143,7 @@ void rn_ban_filter_add(struct rn_ban_filter *filter, const struct rn_ban_part *p
 static inline bool passes_address(const struct rn_ban_filter *filter, struct rn_slice text,
                                   uint32_t *bit)
 {
-    return __atomic_load_n(&filter->wide, __ATOMIC_RELAXED) ||
+    return rn_unlikely(__atomic_load_n(&filter->wide, __ATOMIC_RELAXED)) ||
            (rn_unlikely(!ipv4_bit(text, bit)) && !ipv6_bit(text, bit));
 }
 

@@ -321,8 +321,7 @@ static inline void look_at(struct rn_table *table, struct rn_charge *c, struct l
 }
 
 /* Makes the answers those of peeks: a bucket without room has answered so. */
-static RN_ASIDE enum rn_table_all refuse_all(struct rn_charge *c, const struct look *looks,
-                                             size_t n)
+static enum rn_table_all refuse_all(struct rn_charge *c, const struct look *looks, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         uint64_t state = looks[i].found.value.state;

@@ -25,9 +25,9 @@
 
 static inline uint32_t mix(uint64_t a, uint64_t b)
 {
-    uint64_t x = a ^ (b << 29 | b >> 35);
+    uint64_t both = a ^ (b << 29 | b >> 35);
 
-    return (uint32_t)((x ^ x >> 32) * UINT64_C(0x9E3779B97F4A7C15) >> (64 - RN_BAN_FILTER_LOG2));
+    return (uint32_t)(both * UINT64_C(0x9E3779B97F4A7C15) >> (64 - RN_BAN_FILTER_LOG2));
 }
 
 /* The first 8 bytes of a text as a number, the first byte lowest. */
@@ -154,9 +154,11 @@ static inline bool is_named(const struct ration_attribute *a, struct rn_slice na
 
     if (a->name_len != name.len)
         return false;
-    while (i < name.len && a->name[i] == name.data[i])
-        i++;
-    return i == name.len;
+    do { /* no name is empty */
+        if (a->name[i] != name.data[i])
+            return false;
+    } while (++i < name.len);
+    return true;
 }
 
 /* As ban.c finds it. */

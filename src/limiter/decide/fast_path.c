@@ -71,8 +71,7 @@ RN_INLINE static bool add_rule(struct rn_fast_path *f, const struct ration *r,
                         : hash_parts(match, l);
     const struct rn_client_index *index = rn_book_client_index(book);
 
-    if (rn_unlikely(index != NULL) && rn_override_rule(index, match->rule) &&
-        rn_map_find(&index->overrides, hash))
+    if (rn_unlikely(index != NULL) && rn_map_find(&index->overrides, hash))
         return false;
     for (uint32_t i = 0; i < limit_count; i++) {
         struct rn_charge *charge = &f->charges[f->n]; /* as much of it as a take reads */

@@ -244,7 +244,8 @@ static const char *const mixed_rules[] = {
     "  - {name: a, key: [team, user], limit: [9 per minute, 40 per hour]}\n",
     "  - {name: a, key: [team, user], limit: 6 per minute}\n"
     "  - {name: b, key: [team, ip], limit: 30 per hour burst 9, cost: 2}\n",
-    "  - {name: a, key: [team, user], algorithm: fixed-window, limit: [9 per minute, 40 per hour]}\n"
+    "  - {name: a, key: [team, user], algorithm: fixed-window, limit: [9 per minute, 40 per "
+    "hour]}\n"
     "  - {name: b, key: [team, ip], algorithm: sliding-window, limit: 12 per minute}\n",
     "  - {name: a, key: [team, user], limit: 9 per minute burst 4}\n"
     "  - {name: b, key: [team, ip], algorithm: fixed-window, limit: 10 per minute}\n"

@@ -149,6 +149,35 @@ RATION_API void ration_teams_each(struct ration *r,
                                   int (*see)(void *arg, const struct ration_team_info *info),
                                   void *arg);
 
+/* --- databases ----------------------------------------------------------------- */
+
+#define RATION_DATABASE_TITLE 64
+#define RATION_DATABASE_PROBLEM 160
+
+/* A file that the rules look addresses up in (attributes with `geo:`). Its texts are terminated. */
+struct ration_database {
+    const char *path;                  /* as long as the call that it is told by */
+    char title[RATION_DATABASE_TITLE]; /* the file's own, such as GeoLite2-Country */
+    uint64_t built_s;                  /* when the database was made, as Unix time */
+    uint64_t networks;
+    uint64_t loads, failures;              /* of this process */
+    char problem[RATION_DATABASE_PROBLEM]; /* what is wrong with the file of now, which is not in
+                                              use; empty: nothing */
+};
+
+/* Looks whether the files have changed: call it about once a second, in any thread. A file is read
+ * in a thread of its own, a later call puts it in place, and decisions never wait. A file that is
+ * damaged or missing leaves the former one in use. Calls `see` (may be NULL) for each database that
+ * has been replaced, and once for each change of a file that cannot be used (`problem`). */
+RATION_API void
+ration_databases_refresh(struct ration *r,
+                         void (*see)(void *arg, const struct ration_database *database), void *arg);
+/* Calls `see` for each database of the rules in force, until it returns non-zero. It must not load
+ * rules. */
+RATION_API void ration_databases_each(struct ration *r,
+                                      int (*see)(void *arg, const struct ration_database *database),
+                                      void *arg);
+
 /* --- decisions ----------------------------------------------------------------- */
 
 enum ration_outcome_kind {

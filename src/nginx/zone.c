@@ -78,6 +78,20 @@ ngx_int_t rn_ngx_zone_prepare(ngx_cycle_t *cycle)
 
 /* --- workers -------------------------------------------------------------------------------- */
 
+static void log_database(void *arg, const struct ration_database *database)
+{
+    ngx_log_t *log = arg;
+
+    if (database->problem[0] != '\0') {
+        ngx_log_error(NGX_LOG_ERR, log, 0,
+                      "ration: cannot use \"%s\": %s; what was loaded from it before stays in use",
+                      database->path, database->problem);
+    } else {
+        ngx_log_error(NGX_LOG_NOTICE, log, 0, "ration: loaded \"%s\": %uL networks", database->path,
+                      database->networks);
+    }
+}
+
 static void refresh(ngx_event_t *event)
 {
     struct rn_ngx_worker *worker = event->data;
@@ -90,6 +104,7 @@ static void refresh(ngx_event_t *event)
         ngx_log_error(NGX_LOG_WARN, event->log, 0, "ration: %s", error.text);
     }
     worker->refresh_failed = failed;
+    ration_databases_refresh(worker->limiter, log_database, event->log);
     worker->banning = rn_ban_any(worker->limiter);
     ngx_add_timer(event, REFRESH_MS);
 }

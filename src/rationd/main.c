@@ -81,7 +81,23 @@ static void worker_ends(void *arg, struct rn_loop *loop)
         rn_shared_store_end(&d->shared, loop);
 }
 
-/* Does reloads that had to wait, and reads overrides and bans that another process has changed. */
+static void log_database(void *arg, const struct ration_database *database)
+{
+    struct rn_slice path = rn_slice_of(database->path);
+
+    (void)arg;
+    if (database->problem[0] != '\0')
+        rn_log(RN_LOG_ERROR, "database.refused", RN_LOG_TEXT("database", path),
+               RN_LOG_TEXT("error", rn_slice_of(database->problem)),
+               RN_LOG_TEXT("kept", RN_SLICE("what was loaded from it before")));
+    else
+        rn_log(RN_LOG_INFO, "database.loaded", RN_LOG_TEXT("database", path),
+               RN_LOG_TEXT("type", rn_slice_of(database->title)),
+               RN_LOG_NUMBER("networks", database->networks));
+}
+
+/* Does reloads that had to wait, reads databases whose files have changed, and overrides and bans
+ * that another process has changed. */
 static void tick(void *arg, int64_t now_ns)
 {
     struct rn_rationd *d = arg;
@@ -92,6 +108,7 @@ static void tick(void *arg, int64_t now_ns)
         return;
     rn_rationd_reload_if_due(d);
     rn_membership_count_nodes(&d->membership);
+    ration_databases_refresh(d->limiter, log_database, NULL);
     if (ration_clients_refresh(d->limiter, &error) != 0)
         rn_log(RN_LOG_ERROR, "clients.refresh_failed",
                RN_LOG_TEXT("error", rn_slice_of(error.text)));

@@ -195,6 +195,7 @@ struct rn_rule *rn_builder_rule(struct rn_builder *builder, struct rn_slice name
         .alternatives = &always,
         .alternative_count = 1,
         .tier_attribute = RN_NO_ATTRIBUTE,
+        .tier_second = RN_NO_ATTRIBUTE,
         .default_tier = UINT32_MAX,
         .cost.attribute = RN_NO_ATTRIBUTE,
         .priority.attribute = RN_NO_ATTRIBUTE,
@@ -279,6 +280,23 @@ static bool fits_envoy(const struct rn_rule *rule)
     return !rule->by_outcome;
 }
 
+/* Whether a rule uses an attribute from a database, besides its conditions. */
+static bool looks_up(struct rn_builder *builder, const struct rn_rule *rule)
+{
+    const uint16_t single[] = {rule->tier_attribute, rule->tier_second, rule->cost.attribute,
+                               rule->priority.attribute};
+    bool found = false;
+
+    for (size_t i = 0; i < RN_COUNT(single); i++)
+        found |= single[i] != RN_NO_ATTRIBUTE &&
+                 rn_builder_attribute_at(builder, single[i])->source == RN_SOURCE_GEO;
+    for (uint32_t i = 0; i < rule->key_count; i++)
+        for (uint8_t n = 0; n < rule->key[i].count; n++)
+            found |= rn_builder_attribute_at(builder, rule->key[i].attributes[n])->source ==
+                     RN_SOURCE_GEO;
+    return found;
+}
+
 struct rn_ruleset *rn_builder_finish(struct rn_builder *builder)
 {
     struct rn_ruleset *ruleset = builder->ruleset;
@@ -290,6 +308,7 @@ struct rn_ruleset *rn_builder_finish(struct rn_builder *builder)
     for (uint32_t i = 0; i < builder->rules.count; i++) {
         rules[i] = *((struct rn_rule **)builder->rules.items)[i];
         rn_rule_entitle(&rules[i]);
+        rules[i].looks_up = !rules[i].envoy && looks_up(builder, &rules[i]);
         rules[i].for_envoy = rules[i].envoy || (ruleset->apply_to_envoy && fits_envoy(&rules[i]));
     }
     for (uint32_t i = 0; i < builder->references.count; i++)

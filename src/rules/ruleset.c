@@ -295,6 +295,10 @@ void rn_ruleset_free(struct rn_ruleset *ruleset)
     if (ruleset == NULL)
         return;
 
+    for (struct rn_geo_source *s = ruleset->databases; s != NULL; s = s->next) {
+        rn_database_unref_table(s->table);
+        rn_database_close(s->database);
+    }
     /* It lives beside the arena, as its teams' texts do; everything else is in it. */
     rn_teams_free(ruleset->teams);
     rn_arena_done(&ruleset->arena);
@@ -340,6 +344,8 @@ bool rn_ruleset_uses_attribute(const struct rn_ruleset *ruleset, struct rn_slice
         case RN_SOURCE_FORWARDED:
             is_it = rn_slice_is(name, "ip") || is_header(name, a->header);
             break;
+        case RN_SOURCE_GEO:
+            break; /* the address is an attribute of its own */
         }
         if (is_it)
             return true;

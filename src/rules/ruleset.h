@@ -15,6 +15,7 @@
 #include "base/ip.h"
 #include "base/slice.h"
 #include "core/limit.h"
+#include "rules/geo/database.h"
 #include "rules/match/path.h"
 #include "rules/native/statuses.h"
 #include "rules/report/report.h"
@@ -31,18 +32,22 @@ enum rn_source {
     RN_SOURCE_HEADER,    /* the value of header.NAME */
     RN_SOURCE_PATH,      /* a {parameter} of a path pattern */
     RN_SOURCE_FORWARDED, /* ip: the client in a forwarding header of trusted proxies */
+    RN_SOURCE_GEO,       /* what a database knows of an address; looked up when a rule needs it */
 };
 
 /* A name that rules refer to; its number is its index in ruleset->attributes. */
 struct rn_attribute {
     struct rn_slice name;
     enum rn_source source;
-    bool is_ip;              /* compared and keyed as an address */
-    bool is_number;          /* compared as a number by `above` or `below` */
-    struct rn_slice header;  /* HEADER, FORWARDED: lower-case name without "header." */
-    bool forwarded_rfc7239;  /* FORWARDED: the header is "forwarded", not a plain list */
-    struct rn_slice pattern; /* PATH: like /users/{user}/posts/{post} */
-    uint16_t segment;        /* PATH: the number of the segment, from 0 */
+    bool is_ip;                      /* compared and keyed as an address */
+    bool is_number;                  /* compared as a number by `above` or `below` */
+    struct rn_slice header;          /* HEADER, FORWARDED: lower-case name without "header." */
+    bool forwarded_rfc7239;          /* FORWARDED: the header is "forwarded", not a plain list */
+    struct rn_slice pattern;         /* PATH: like /users/{user}/posts/{post} */
+    uint16_t segment;                /* PATH: the number of the segment, from 0 */
+    uint16_t of;                     /* GEO: the attribute that has the address, */
+    enum rn_geo_field field;         /* what to look up, */
+    const struct rn_geo_source *geo; /* and where */
 };
 
 /* --- conditions -------------------------------------------------------------- */
@@ -60,8 +65,9 @@ enum rn_test {
 struct rn_condition {
     uint16_t attribute;
     enum rn_test test;
-    bool negated; /* absent attributes satisfy a negated test */
-    bool is_path; /* PATTERN: `*` stops at slashes; PREFIX: a slash at its end is optional */
+    bool negated;   /* absent attributes satisfy a negated test */
+    bool looked_up; /* the attribute is RN_SOURCE_GEO */
+    bool is_path;   /* PATTERN: `*` stops at slashes; PREFIX: a slash at its end is optional */
     const struct rn_slice *values;
     uint32_t value_count;
     const struct rn_cidr_set *networks;
@@ -129,9 +135,11 @@ struct rn_rule_limit {
 
 /* The limits of one tier, all of which apply. */
 struct rn_tier {
-    struct rn_slice value; /* the value of the tier attribute; empty: a rule without tiers */
+    struct rn_slice value; /* the value of the tier attribute; empty: a rule without tiers, or the
+                              limits under `default`. Of two attributes: "pro, IT" */
     struct rn_rule_limit *const *limits;
     uint32_t limit_count;
+    struct rn_slice first, second; /* of two attributes: their values; empty: any, written `*` */
 };
 
 enum rn_on_full { RN_FULL_EVICT, RN_FULL_EVICT_LAST, RN_FULL_REFUSE };
@@ -160,6 +168,7 @@ struct rn_rule {
     struct rn_slice file;
     uint32_t line, column;
     uint32_t index; /* in ruleset->rules: the order of the files */
+    bool looks_up;  /* key, tiers, cost or priority use an attribute that is RN_SOURCE_GEO */
     bool envoy;     /* found by descriptors (envoy/envoy.h), never by attributes */
     bool for_envoy; /* applies to requests of Envoy's protocol: an Envoy rule, or under
                        apply_to_envoy a native one that does not depend on a request's end */
@@ -172,6 +181,7 @@ struct rn_rule {
     uint32_t key_count;
 
     uint16_t tier_attribute; /* RN_NO_ATTRIBUTE: tiers[0] is for all clients */
+    uint16_t tier_second;    /* by: [tier, country]; RN_NO_ATTRIBUTE: one attribute chooses */
     const struct rn_tier *tiers;
     uint32_t tier_count;
     uint32_t default_tier; /* for an absent or unknown value; UINT32_MAX: the rule does not apply */
@@ -257,7 +267,8 @@ struct rn_ruleset {
     uint32_t domain_count;
     const struct rn_calendar *const *calendars; /* owned: the limits point to them */
     uint32_t calendar_count;
-    struct rn_teams *teams; /* owned: the files of teams; NULL: rules from memory */
+    struct rn_geo_source *databases; /* owned; the tables may be replaced by newer ones */
+    struct rn_teams *teams;          /* owned: the files of teams; NULL: rules from memory */
 };
 
 /* NULL, or a constant text: why a store cannot hold this limit, and what to write instead. */

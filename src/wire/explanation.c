@@ -125,7 +125,7 @@ static void put_alternatives(struct writer *w, const struct rn_explained_rule *s
 /* The tier, and the attribute that chose it; its value is null if it is absent. */
 static void put_tier(struct rn_members *m, const struct rn_explained_rule *seen)
 {
-    uint16_t attribute = seen->rule->tier_attribute;
+    uint16_t attribute = seen->rule->tier_attribute, second = seen->rule->tier_second;
 
     if (attribute == RN_NO_ATTRIBUTE) {
         rn_members_null(m, "tier");
@@ -137,6 +137,13 @@ static void put_tier(struct rn_members *m, const struct rn_explained_rule *seen)
         rn_members_text(m, "tier_value", seen->values->value[attribute]);
     else
         rn_members_null(m, "tier_value");
+    if (second == RN_NO_ATTRIBUTE)
+        return;
+    rn_members_text(m, "tier_second_attribute", seen->ruleset->attributes[second].name);
+    if (seen->values->value[second].len > 0)
+        rn_members_text(m, "tier_second_value", seen->values->value[second]);
+    else
+        rn_members_null(m, "tier_second_value");
 }
 
 static void put_charge(struct writer *w, const struct rn_explained_rule *seen)
@@ -252,7 +259,17 @@ static bool is_given(const struct ration_request *request, struct rn_slice name,
     return false;
 }
 
-/* Attributes that rules derive: a user from the path, the client's address from a header. */
+/* Where a value was looked up, and for which address. */
+static void put_geo(struct rn_members *m, const struct rn_explained_request *r,
+                    const struct rn_attribute *a)
+{
+    rn_members_text(m, "geo", rn_slice_of(rn_geo_table_fields[a->field]));
+    rn_members_text(m, "of", r->values->value[a->of]);
+    rn_members_text(m, "database", a->geo->path);
+}
+
+/* Attributes that rules derive: a user from the path, the client's address from a header, a country
+ * from a database. */
 static void put_derived(struct writer *w, const struct rn_explained_request *r)
 {
     bool any = false;
@@ -270,7 +287,10 @@ static void put_derived(struct writer *w, const struct rn_explained_request *r)
         rn_members_open(w->m, NULL, '{');
         rn_members_text(w->m, "attribute", a->name);
         rn_members_text(w->m, "value", r->values->value[i]);
-        rn_members_text(w->m, path ? "path" : "header", path ? a->pattern : a->header);
+        if (a->source == RN_SOURCE_GEO)
+            put_geo(w->m, r, a);
+        else
+            rn_members_text(w->m, path ? "path" : "header", path ? a->pattern : a->header);
         rn_members_close(w->m, '}');
     }
     if (any)

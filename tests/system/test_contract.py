@@ -51,6 +51,7 @@ from daemon import Daemon, RespError
 from stillclock import START, StillClock
 
 CONTRACT = pathlib.Path(__file__).resolve().parents[1] / "contract"
+NETWORKS = CONTRACT.parent / "rules" / "networks.mmdb"  # the database of rules that name one
 
 
 # --- the protocols -----------------------------------------------------------------
@@ -275,7 +276,8 @@ def scenarios():
     for path in sorted(CONTRACT.glob("*.yaml")):
         for suite in yaml.safe_load_all(path.read_text()):
             for scenario in suite["scenarios"]:
-                yield pytest.param(suite.get("rules", "limits: []"), scenario,
+                rules = suite.get("rules", "limits: []").replace("NETWORKS_MMDB", str(NETWORKS))
+                yield pytest.param(rules, scenario,
                                    id=f"{path.stem}: {scenario['name']}")
 
 

@@ -65,6 +65,12 @@ def seconds(text):
     return int(count) * UNITS[unit if unit in UNITS else unit.rstrip("s")]
 
 
+def add_databases(folder):
+    """The files that recipes name: networks of the example that all tests share."""
+    for name in ("GeoLite2-City.mmdb", "GeoLite2-ASN.mmdb"):
+        shutil.copy(ROOT / "tests" / "rules" / "networks.mmdb", folder / name)
+
+
 class RecipeRun:
     """One state and its own clock, which starts at five past ten tomorrow:
     no window turns unless a recipe waits for it."""
@@ -72,6 +78,7 @@ class RecipeRun:
     def __init__(self, folder, rules):
         self.rules, self.state = folder / "rules.yaml", folder / "state"
         self.rules.write_text(rules)
+        add_databases(folder)
         tomorrow = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(days=1)
         self.start = tomorrow.replace(hour=10, minute=5, second=10, microsecond=0)
         self.passed = 0.0
@@ -125,7 +132,9 @@ def test_recipe(tmp_path, rules, requests):
 
 @pytest.mark.parametrize("text", list(files()))
 def test_block_loads(tmp_path, text):
-    done = subprocess.run([RATION, "lint", "-"], input=text, capture_output=True, text=True)
+    add_databases(tmp_path)
+    done = subprocess.run([RATION, "lint", "-"], input=text, capture_output=True, text=True,
+                          cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

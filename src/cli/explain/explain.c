@@ -80,12 +80,18 @@ static void put_request(const struct rn_output *out, const struct rn_options *o,
     }
     put_readings(out, o, answer);
     for (seen = rn_cli_json_list(answer, "derived"); seen != NULL; seen = seen->next) {
-        struct rn_slice header = rn_cli_json_text(seen, "header");
+        struct rn_slice header = rn_cli_json_text(seen, "header"),
+                        database = rn_cli_json_text(seen, "database");
 
         rn_output_pair(out, "    ", rn_cli_json_text(seen, "attribute"),
                        rn_cli_json_text(seen, "value"));
-        rn_output_put(out, RN_DIM, header.data != NULL ? "  from header " : "  from path ");
-        rn_output_escaped(out, header.data != NULL ? header : rn_cli_json_text(seen, "path"));
+        rn_output_put(out, RN_DIM,
+                      header.data != NULL     ? "  from header "
+                      : database.data != NULL ? "  from database "
+                                              : "  from path ");
+        rn_output_escaped(out, header.data != NULL     ? header
+                               : database.data != NULL ? database
+                                                       : rn_cli_json_text(seen, "path"));
         rn_output_put(out, RN_PLAIN, "\n");
     }
     rn_output_put(out, RN_PLAIN, "\n");
@@ -129,7 +135,8 @@ static void put_key_and_tier(const struct rn_output *out, const struct rn_cli_js
     const struct rn_cli_json *key = rn_cli_json_get(rule, "key");
     struct rn_slice tier = rn_cli_json_text(rule, "tier"),
                     by = rn_cli_json_text(rule, "tier_attribute"),
-                    value = rn_cli_json_text(rule, "tier_value");
+                    value = rn_cli_json_text(rule, "tier_value"),
+                    second = rn_cli_json_text(rule, "tier_second_attribute");
 
     put_label(out, "key");
     if (key == NULL || key->first == NULL)
@@ -140,7 +147,11 @@ static void put_key_and_tier(const struct rn_output *out, const struct rn_cli_js
         return;
     put_label(out, "tier");
     rn_output_escaped(out, tier.len > 0 ? tier : RN_SLICE("default"));
-    if (by.data != NULL && value.data == NULL)
+    if (second.data != NULL)
+        rn_output_put(out, RN_PLAIN, "%s by %.*s and %.*s",
+                      memchr(tier.data, ',', tier.len) != NULL ? ";" : ",", (int)by.len, by.data,
+                      (int)second.len, second.data);
+    else if (by.data != NULL && value.data == NULL)
         rn_output_put(out, RN_PLAIN, ", the default: %.*s is absent", (int)by.len, by.data);
     else if (by.data != NULL)
         rn_output_put(out, RN_PLAIN, "%s by %.*s",

@@ -69,6 +69,77 @@ static void put_reloads(struct rn_buf *out, const struct rn_front *front)
                          ration_shadow(front->limiter));
 }
 
+/* --- databases ------------------------------------------------------------------------------ */
+
+/* One metric of every database. */
+struct database_metric {
+    struct rn_buf *out;
+    const char *name;
+    uint64_t (*of)(const struct ration_database *database);
+};
+
+static uint64_t built(const struct ration_database *database)
+{
+    return database->built_s;
+}
+
+static uint64_t networks(const struct ration_database *database)
+{
+    return database->networks;
+}
+
+static uint64_t loads(const struct ration_database *database)
+{
+    return database->loads;
+}
+
+static uint64_t failures(const struct ration_database *database)
+{
+    return database->failures;
+}
+
+static uint64_t is_current(const struct ration_database *database)
+{
+    return database->problem[0] == '\0';
+}
+
+static int put_database(void *arg, const struct ration_database *database)
+{
+    const struct database_metric *metric = arg;
+    const struct rn_metrics_label label = RN_METRICS_LABEL("database", rn_slice_of(database->path));
+
+    rn_metrics_put(metric->out, metric->name, &label, 1, metric->of(database));
+    return 0;
+}
+
+static void put_databases(struct rn_buf *out, const struct rn_front *front)
+{
+    static const struct {
+        const char *name;
+        enum rn_metrics_type type;
+        uint64_t (*of)(const struct ration_database *database);
+        const char *help;
+    } metrics[] = {
+        {"ration_database_built_timestamp_seconds", RN_METRICS_GAUGE, built,
+         "When the database in use was made, as Unix time."},
+        {"ration_database_networks", RN_METRICS_GAUGE, networks,
+         "Networks in the database in use."},
+        {"ration_database_loads_total", RN_METRICS_COUNTER, loads,
+         "How often the file of a database was put in use."},
+        {"ration_database_failures_total", RN_METRICS_COUNTER, failures,
+         "How often the file of a database had changed and could not be used."},
+        {"ration_database_current", RN_METRICS_GAUGE, is_current,
+         "Whether the file of now is in use: 0 while it is damaged or missing."},
+    };
+
+    for (size_t i = 0; i < RN_COUNT(metrics); i++) {
+        struct database_metric metric = {out, metrics[i].name, metrics[i].of};
+
+        rn_metrics_begin(out, metrics[i].name, metrics[i].type, metrics[i].help);
+        ration_databases_each(front->limiter, put_database, &metric);
+    }
+}
+
 /* --- conversations ---------------------------------------------------------------------------- */
 
 /* The sum of one counter over all loops. */
@@ -265,6 +336,7 @@ void rn_admin_metrics(struct rn_http_context *c)
     rn_buf_clear(out);
     rn_admin_metrics_put_rules(out, front);
     put_reloads(out, front);
+    put_databases(out, front);
     put_conversations(out, front);
     put_connections(out, front->server);
     put_memory(out, front);

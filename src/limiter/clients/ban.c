@@ -291,7 +291,11 @@ const struct rn_ban *rn_ban_find(const struct ration *r, const struct rn_book *b
 {
     const struct rn_client_index *index = rn_book_client_index(book);
 
-    if (!index || rn_likely(!rn_ban_filter_passes(&index->ban_filter, values, request)))
+    if (!index)
+        return NULL;
+    if (rn_unlikely(book->ruleset->databases != NULL) && values)
+        rn_values_find_all(book->ruleset, values); /* bans may name any of them */
+    if (rn_likely(!rn_ban_filter_passes(&index->ban_filter, values, request)))
         return NULL;
     const struct rn_ban *ban = find_by_reading(r, index, values, request, now_ns, left_ns);
 

@@ -182,6 +182,8 @@ RN_INLINE static bool decide(struct ration *r, const struct rn_book *book,
             return false;
     }
     index = rn_book_client_index(book);
+    if (rn_unlikely(index != NULL) && rn_unlikely(book->ruleset->databases != NULL))
+        rn_values_find_all(book->ruleset, &matches->values); /* bans may name any of them */
     if (rn_unlikely(index != NULL) &&
         rn_unlikely(rn_ban_filter_passes(&index->ban_filter, &matches->values, request)) &&
         rn_ban_find(r, book, &matches->values, request, now_ns, &left_ns))

@@ -37,6 +37,7 @@ static void explain_rules(struct ration *r, const struct rn_book *book,
         entry = w->matches.entry;
     }
     rn_values_resolve(ruleset, explain->request, &w->matches.values);
+    rn_values_find_all(ruleset, &w->matches.values);
     if (explain->begin)
         explain->begin(explain->arg,
                        &(struct rn_explained_request){ruleset, &w->matches.values, entry});

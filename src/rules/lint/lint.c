@@ -190,7 +190,8 @@ static uint64_t hash_rule(const struct rn_rule *rule)
             limits += mix(tier, rule->tiers[t].limits[n]->limit.shape);
     }
     h = hash_bytes(h, &rule->charge_on, sizeof rule->charge_on);
-    return mix(mix(mix(h, limits), rule->tier_attribute), rule->cost.attribute);
+    return mix(mix(mix(mix(h, limits), rule->tier_attribute), rule->tier_second),
+               rule->cost.attribute);
 }
 
 static int by_hash(const void *a, const void *b)

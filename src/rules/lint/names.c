@@ -81,6 +81,7 @@ static void count_rule(const struct rn_linter *l, const struct rn_rule *rule, ui
         for (unsigned n = 0; n < rule->key[i].count; n++)
             count_use(uses, rule->key[i].attributes[n], user, at);
     count_use(uses, rule->tier_attribute, user, at);
+    count_use(uses, rule->tier_second, user, at);
     count_use(uses, rule->cost.attribute, user, at);
     count_use(uses, rule->priority.attribute, user, at);
 }

@@ -200,10 +200,67 @@ static bool is_complete(const struct rn_rule *rule, const struct rn_alternative 
     return false;
 }
 
+/* Whether an alternative allows the values that a row names. */
+static bool allows_row(const struct rn_rule *rule, const struct rn_alternative *a,
+                       const struct rn_tier *row)
+{
+    return (row->first.len == 0 || all_hold(a, rule->tier_attribute, row->first)) &&
+           (row->second.len == 0 || all_hold(a, rule->tier_second, row->second));
+}
+
+/* Whether a row names this first value, and any second one if `rest` is set. */
+static bool has_row(const struct rn_rule *rule, uint32_t count, struct rn_slice first, bool rest)
+{
+    for (uint32_t t = 0; t < count; t++)
+        if (rn_slice_equal(rule->tiers[t].first, first) &&
+            (!rest || (rule->tiers[t].value.len != 0 && rule->tiers[t].second.len == 0)))
+            return true;
+    return false;
+}
+
+/* Tiers by two attributes. */
+static void lint_rows(const struct rn_linter *l, const struct rn_rule *rule)
+{
+    struct rn_place at = rn_lint_rule_place(l, rule);
+    struct rn_slice second = l->ruleset->attributes[rule->tier_second].name;
+
+    for (uint32_t t = 0; t < rule->tier_count; t++) {
+        const struct rn_tier *row = &rule->tiers[t];
+        bool reached = row->value.len == 0 || t == rule->default_tier;
+
+        for (uint32_t a = 0; a < rule->alternative_count && !reached; a++)
+            reached = allows_row(rule, &rule->alternatives[a], row);
+        if (!reached)
+            rn_report_warning(l->report, at,
+                              "row %s of %s is never reached: its conditions exclude it; remove "
+                              "one of the two",
+                              rn_excerpt(row->value).text, rn_excerpt(rule->name).text);
+        if (row->first.len != 0 && row->second.len != 0 && !has_row(rule, t, row->first, false) &&
+            !has_row(rule, rule->tier_count, row->first, true))
+            rn_report_warning(l->report, at,
+                              "%s has rows for %s with some values of %.*s, and none for the "
+                              "others%s; add a row \"%.*s, *\"",
+                              rn_excerpt(rule->name).text, rn_excerpt(row->first).text,
+                              (int)second.len, second.data,
+                              rule->default_tier == UINT32_MAX ? "" : ", which get the default",
+                              (int)row->first.len, row->first.data);
+    }
+    if (rule->default_tier == UINT32_MAX)
+        rn_report_warning(l->report, at,
+                          "callers that fit no row of %s are not limited; add a "
+                          "default",
+                          rn_excerpt(rule->name).text);
+}
+
 static void lint_tiers(const struct rn_linter *l, const struct rn_rule *rule)
 {
     struct rn_place at = rn_lint_rule_place(l, rule);
     bool complete = true;
+
+    if (rule->tier_second != RN_NO_ATTRIBUTE) {
+        lint_rows(l, rule);
+        return;
+    }
 
     if (rule->tier_attribute == RN_NO_ATTRIBUTE) {
         if (rule->tiers[0].limit_count == 0)

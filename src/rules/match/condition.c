@@ -75,7 +75,8 @@ static bool holds(const struct rn_match_input *s, const struct rn_condition *c)
 {
     struct rn_slice value = s->values->value[c->attribute];
 
-    if (!value.data)
+    if (!value.data && (rn_likely(!c->looked_up) ||
+                        !(value = rn_values_find(s->ruleset, s->values, c->attribute)).data))
         return c->negated;
     if (c->test == RN_TEST_PRESENT)
         return (value.len > 0) != c->negated;
@@ -108,6 +109,9 @@ RN_HOT uint32_t rn_condition_first_false(const struct rn_match_input *s,
 bool rn_condition_holds(const struct rn_ruleset *ruleset, const struct rn_condition *condition,
                         const struct rn_values *values)
 {
-    return rn_condition_first_false(&(struct rn_match_input){ruleset, values, NULL}, condition,
-                                    1) == 1;
+    /* Not changed: see match.h. */
+    struct rn_values *all = (struct rn_values *)(uintptr_t)values;
+
+    return rn_condition_first_false(&(struct rn_match_input){ruleset, all, NULL}, condition, 1) ==
+           1;
 }

@@ -8,7 +8,7 @@
 /* The input of a condition. */
 struct rn_match_input {
     const struct rn_ruleset *ruleset;
-    const struct rn_values *values;
+    struct rn_values *values;
     const struct rn_match_index *index; /* NULL: compare with every value */
 };
 

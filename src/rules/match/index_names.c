@@ -91,7 +91,7 @@ bool rn_index_add_names(struct rn_match_index *index, struct rn_ruleset *ruleset
         const struct rn_attribute *a = &ruleset->attributes[i];
 
         if (a->is_ip || a->is_number || a->source == RN_SOURCE_PATH ||
-            a->source == RN_SOURCE_FORWARDED)
+            a->source == RN_SOURCE_FORWARDED || a->source == RN_SOURCE_GEO)
             derived[index->derived_count++] = i;
         if (a->source == RN_SOURCE_HEADER && rn_slice_is(a->name, "path"))
             index->path_header = i;

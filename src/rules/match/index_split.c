@@ -76,10 +76,11 @@ static bool file_value(const struct rn_condition *c, uint32_t i, struct rn_index
     return true;
 }
 
-/* The conditions that are not used yet and can be asked for, as bits. */
+/* The conditions that are not used yet and can be asked for, as bits. One that is looked up in a
+ * database is asked for last, so that no request pays for it which the others exclude. */
 static uint32_t usable(const struct rn_index_candidate *candidate, struct rn_index_item item)
 {
-    uint32_t mask = 0;
+    uint32_t mask = 0, late = 0;
 
     for (uint32_t i = 0; i < candidate->condition_count && i < CONDITIONS_MAX; i++) {
         const struct rn_condition *c = &candidate->conditions[i];
@@ -92,9 +93,9 @@ static uint32_t usable(const struct rn_index_candidate *candidate, struct rn_ind
         while (v < c->value_count && file_value(c, v, &f))
             v++;
         if (v == c->value_count)
-            mask |= UINT32_C(1) << i;
+            *(c->looked_up ? &late : &mask) |= UINT32_C(1) << i;
     }
-    return mask;
+    return mask != 0 ? mask : late;
 }
 
 /* --- choosing --------------------------------------------------------------------- */

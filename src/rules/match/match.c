@@ -23,6 +23,34 @@ static uint16_t present_one(const struct rn_key_part *part, const struct rn_valu
     return RN_NO_ATTRIBUTE;
 }
 
+/* Of the rows that fit, the one that names both values, else the first, else the second. */
+static RN_ASIDE const struct rn_tier *tier_of_two(const struct rn_match_input *s,
+                                                  const struct rn_rule *rule)
+{
+    struct rn_slice first = s->values->value[rule->tier_attribute];
+    struct rn_slice second = s->values->value[rule->tier_second];
+    const struct rn_tier *best = NULL;
+    unsigned best_named = 0;
+
+    for (uint32_t i = 0; i < rule->tier_count; i++) {
+        const struct rn_tier *tier = &rule->tiers[i];
+        unsigned named = (tier->first.len != 0 ? 2U : 0) + (tier->second.len != 0 ? 1U : 0);
+
+        if (named > best_named && (tier->first.len == 0 || rn_slice_equal(tier->first, first)) &&
+            (tier->second.len == 0 || rn_slice_equal(tier->second, second))) {
+            best = tier;
+            best_named = named;
+        }
+    }
+    if (best || rule->default_tier >= rule->tier_count) {
+        bool on_path = rn_condition_is_on_path(s->ruleset, rule->tier_attribute) ||
+                       rn_condition_is_on_path(s->ruleset, rule->tier_second);
+
+        return best || !s->values->paths.unreadable || !on_path ? best : rule->tiers;
+    }
+    return &rule->tiers[rule->default_tier];
+}
+
 static inline const struct rn_tier *tier_of(const struct rn_match_input *s,
                                             const struct rn_rule *rule)
 {
@@ -31,6 +59,8 @@ static inline const struct rn_tier *tier_of(const struct rn_match_input *s,
 
     if (rule->tier_attribute == RN_NO_ATTRIBUTE)
         return rule->tiers;
+    if (rn_unlikely(rule->tier_second != RN_NO_ATTRIBUTE))
+        return tier_of_two(s, rule);
     value = values->value[rule->tier_attribute];
     for (uint32_t i = 0; value.len > 0 && i < rule->tier_count; i++)
         if (rn_slice_equal(rule->tiers[i].value, value))
@@ -43,6 +73,20 @@ static inline const struct rn_tier *tier_of(const struct rn_match_input *s,
                : NULL;
 }
 
+/* Finds the attributes that a rule uses besides its conditions. */
+static RN_ASIDE void look_up(const struct rn_match_input *s, const struct rn_rule *rule)
+{
+    const uint16_t single[] = {rule->tier_attribute, rule->tier_second, rule->cost.attribute,
+                               rule->priority.attribute};
+
+    for (size_t i = 0; i < RN_COUNT(single); i++)
+        if (single[i] != RN_NO_ATTRIBUTE)
+            rn_values_find(s->ruleset, s->values, single[i]);
+    for (uint32_t i = 0; i < rule->key_count; i++)
+        for (uint8_t n = 0; n < rule->key[i].count; n++)
+            rn_values_find(s->ruleset, s->values, rule->key[i].attributes[n]);
+}
+
 /* Judges a rule with an alternative that holds. Sets *tier if the rule applies. */
 static inline __attribute__((always_inline)) struct rn_reason
 judge(const struct rn_match_input *s, const struct rn_rule *rule, const struct rn_tier **tier)
@@ -50,6 +94,8 @@ judge(const struct rn_match_input *s, const struct rn_rule *rule, const struct r
     const struct rn_tier *chosen;
     uint32_t i = 0;
 
+    if (rn_unlikely(rule->looks_up))
+        look_up(s, rule);
     for (uint32_t at = 0; at < rule->key_count; at++)
         if (present_one(&rule->key[at], s->values) == RN_NO_ATTRIBUTE)
             return (struct rn_reason){.why = RN_WHY_NO_KEY, .at = at};
@@ -223,6 +269,8 @@ static uint32_t ask(struct search *s, uint32_t node, const struct rn_index_probe
     struct rn_slice value = s->scene.values->value[probe->attribute];
     uint64_t answer = rn_index_seed(probe->attribute, probe->mask);
 
+    if (!value.data && s->scene.ruleset->databases)
+        value = rn_values_find(s->scene.ruleset, s->scene.values, probe->attribute);
     if (!value.data || (probe->mask == 0 && value.len > probe->longest))
         return RN_INDEX_NONE;
     if (probe->mask == 0)

@@ -38,6 +38,7 @@ struct rn_values {
      * them. */
     struct rn_decimal number[RN_ATTRIBUTES_MAX];
     bool has_number[RN_ATTRIBUTES_MAX]; /* false: the value is no number */
+    bool pending[RN_ATTRIBUTES_MAX];    /* for RN_SOURCE_GEO: not looked up yet */
     char host[256];                     /* the host, if it had to be rewritten, */
     char method[RN_METHOD_MAX];         /* and the method */
     struct rn_path_readings paths;      /* `value` is by one of these */
@@ -83,7 +84,8 @@ struct rn_reason {
 struct rn_reason rn_match_explain(const struct rn_ruleset *ruleset, const struct rn_rule *rule,
                                   struct rn_values *values, struct rn_match *match);
 
-/* Whether a condition holds for the values, which are by one reading. */
+/* Whether a condition holds for the values, which are by one reading, and of which all are found
+ * (rn_values_find_all). */
 bool rn_condition_holds(const struct rn_ruleset *ruleset, const struct rn_condition *condition,
                         const struct rn_values *values);
 
@@ -93,6 +95,13 @@ bool rn_condition_holds(const struct rn_ruleset *ruleset, const struct rn_condit
  * final dot. */
 void rn_values_resolve(const struct rn_ruleset *ruleset, const struct ration_request *request,
                        struct rn_values *values);
+/* The value of an attribute, which is looked up if it is in a database and was not looked up for
+ * this request yet. data NULL: absent. Those who read rn_values.value themselves see attributes of
+ * RN_SOURCE_GEO only after that. */
+struct rn_slice rn_values_find(const struct rn_ruleset *ruleset, struct rn_values *values,
+                               uint16_t number);
+/* The same for all attributes. */
+void rn_values_find_all(const struct rn_ruleset *ruleset, struct rn_values *values);
 /* Changes `path`, and the attributes derived from it, to reading `n` of paths.count. */
 void rn_values_read_as(const struct rn_ruleset *ruleset, struct rn_values *values, uint32_t n);
 

@@ -111,20 +111,29 @@ void rn_reason_write_finding(struct rn_buf *out, const struct rn_finding *f)
 static void put_no_tier(struct rn_buf *out, const struct rn_ruleset *ruleset,
                         const struct rn_rule *rule, const struct rn_values *values)
 {
-    struct rn_slice value = values->value[rule->tier_attribute];
+    const uint16_t by[] = {rule->tier_attribute, rule->tier_second};
+    bool two = by[1] != RN_NO_ATTRIBUTE;
 
     rn_buf_put_literal(out, "no tier: ");
-    rn_buf_put_slice(out, ruleset->attributes[rule->tier_attribute].name);
-    if (value.len == 0) {
-        rn_buf_put_literal(out, " is absent, and there is no default");
-        return;
+    for (unsigned i = 0; i < 1U + two; i++) {
+        struct rn_slice value = values->value[by[i]];
+
+        rn_buf_put_slice(out, i == 0 ? RN_SLICE("") : RN_SLICE(" and "));
+        rn_buf_put_slice(out, ruleset->attributes[by[i]].name);
+        if (value.len == 0 && !two) {
+            rn_buf_put_literal(out, " is absent, and there is no default");
+            return;
+        }
+        rn_buf_put_char(out, ' ');
+        if (value.len == 0)
+            rn_buf_put_literal(out, "(absent)");
+        else
+            rn_utf8_escape_quoted(out, value);
     }
-    rn_buf_put_char(out, ' ');
-    rn_utf8_escape_quoted(out, value);
-    rn_buf_put_literal(out, " is none of ");
+    rn_buf_putf(out, " %s ", two ? "fit none of the rows" : "is none of");
     for (uint32_t i = 0; i < rule->tier_count; i++) {
         if (i != 0)
-            rn_buf_put_literal(out, ", ");
+            rn_buf_put_slice(out, two ? RN_SLICE("; ") : RN_SLICE(", "));
         rn_utf8_escape(out, rule->tiers[i].value);
     }
     rn_buf_put_literal(out, ", and there is no default");

@@ -156,8 +156,10 @@ static void derive(const struct rn_ruleset *ruleset, uint16_t number, const stru
     struct rn_slice *value = &values->value[number], path = origin->path;
 
     values->address[number].bits = 0;
-    if (attribute->source == RN_SOURCE_FORWARDED) {
-        derive_client(ruleset, number, origin, values);
+    if (attribute->source >= RN_SOURCE_FORWARDED) {
+        values->pending[number] = attribute->source == RN_SOURCE_GEO;
+        if (attribute->source == RN_SOURCE_FORWARDED)
+            derive_client(ruleset, number, origin, values);
         return;
     }
     if (attribute->source == RN_SOURCE_PATH) {
@@ -208,4 +210,43 @@ void rn_values_read_as(const struct rn_ruleset *ruleset, struct rn_values *value
     for (uint32_t i = 0; i < index->derived_count; i++)
         if (ruleset->attributes[index->derived[i]].source == RN_SOURCE_PATH)
             derive(ruleset, index->derived[i], &origin, values);
+    for (uint32_t i = 0; i < index->derived_count; i++) {
+        const struct rn_attribute *attribute = &ruleset->attributes[index->derived[i]];
+
+        if (attribute->source != RN_SOURCE_GEO ||
+            ruleset->attributes[attribute->of].source != RN_SOURCE_PATH)
+            continue;
+        values->value[index->derived[i]] = (struct rn_slice){NULL, 0};
+        values->pending[index->derived[i]] = true;
+    }
+}
+
+RN_ASIDE struct rn_slice rn_values_find(const struct rn_ruleset *ruleset, struct rn_values *values,
+                                        uint16_t number)
+{
+    const struct rn_attribute *attribute = &ruleset->attributes[number];
+    struct rn_slice address = values->value[attribute->of];
+    struct rn_ip ip;
+
+    if (attribute->source != RN_SOURCE_GEO || !values->pending[number])
+        return values->value[number];
+    values->pending[number] = false;
+    if (ruleset->attributes[attribute->of].is_ip)
+        ip = values->address[attribute->of];
+    else if (!address.data || rn_ip_parse_host(address.data, address.len, &ip, NULL) != 0)
+        return values->value[number];
+    if (address.data && ip.bits != 0)
+        values->value[number] = rn_geo_table_find(
+            __atomic_load_n(&attribute->geo->table, __ATOMIC_ACQUIRE), &ip, attribute->field);
+    if (attribute->is_number)
+        values->has_number[number] =
+            values->value[number].data &&
+            rn_decimal_parse(values->value[number], &values->number[number]);
+    return values->value[number];
+}
+
+void rn_values_find_all(const struct rn_ruleset *ruleset, struct rn_values *values)
+{
+    for (uint32_t i = 0; ruleset->databases && i < ruleset->attribute_count; i++)
+        rn_values_find(ruleset, values, (uint16_t)i);
 }

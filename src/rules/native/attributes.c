@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reads the section `attributes:`, which says where an attribute comes from: a header, a segment
- * of the path, or the client's address as trusted proxies forward it.
+ * of the path, the client's address as trusted proxies forward it, or a database (geo.c).
  */
 #include <string.h>
 
@@ -97,7 +97,8 @@ static void derive_from_proxies(struct rn_builder *builder, const struct rn_node
 
 void rn_native_read_attribute(struct rn_builder *builder, const struct rn_node *node)
 {
-    static const char *const keys[] = {"header", "path", "trusted_proxies", "forwarded"};
+    static const char *const keys[] = {"header", "path", "trusted_proxies", "forwarded",
+                                       "geo",    "of",   "database"};
     uint16_t number = rn_native_attribute_declared(builder, node->key);
     uint32_t errors = builder->report->count[RN_ERROR];
 
@@ -110,7 +111,8 @@ void rn_native_read_attribute(struct rn_builder *builder, const struct rn_node *
     struct rn_attribute *attribute = rn_builder_attribute_at(builder, number);
     const struct rn_node *header = rn_node_find(node, "header"), *path = rn_node_find(node, "path");
     bool proxies = rn_node_find(node, "trusted_proxies") || rn_node_find(node, "forwarded");
-    int ways = (header != NULL) + (path != NULL) + proxies;
+    bool geo = rn_node_find(node, "geo") != NULL;
+    int ways = (header != NULL) + (path != NULL) + proxies + geo;
 
     if (rn_slice_starts_with(attribute->name, RN_SLICE("header."))) {
         rn_report_error(builder->report, node->key->at,
@@ -118,8 +120,21 @@ void rn_native_read_attribute(struct rn_builder *builder, const struct rn_node *
     } else if (ways != 1) {
         rn_report_error(builder->report, node->at,
                         "%s comes from %s; write one of {header: x-api-key}, {path: "
-                        "\"/users/{user}/**\"} and {trusted_proxies: [10.0.0.0/8]}",
+                        "\"/users/{user}/**\"}, {trusted_proxies: [10.0.0.0/8]} and {geo: country, "
+                        "of: ip, database: FILE.mmdb}",
                         rn_excerpt(node->key->text).text, ways == 0 ? "nowhere" : "several places");
+    } else if (!geo && (rn_node_find(node, "of") || rn_node_find(node, "database"))) {
+        const struct rn_node *extra = rn_node_find(node, "of");
+
+        rn_report_error(builder->report, (extra ? extra : rn_node_find(node, "database"))->key->at,
+                        "only attributes with geo: are looked up in a database; add for example "
+                        "geo: country, or remove this");
+    } else if (geo && rn_slice_is(attribute->name, "ip")) {
+        rn_report_error(builder->report, node->key->at,
+                        "ip is an address, not what is known of one; give the attribute another "
+                        "name, such as country");
+    } else if (geo) {
+        rn_native_read_geo(builder, node, number);
     } else if (path != NULL) {
         derive_from_path(builder, path, attribute);
     } else if (proxies) {
@@ -140,6 +155,7 @@ void rn_native_finish_attributes(struct rn_builder *builder)
 {
     const struct rn_native *native = builder->native;
 
+    rn_native_finish_geo(builder);
     for (uint32_t i = 0; i < builder->attributes.count; i++) {
         struct rn_attribute *attribute = rn_builder_attribute_at(builder, (uint16_t)i);
 

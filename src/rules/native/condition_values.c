@@ -34,8 +34,10 @@ const char *rn_native_path_fault(struct rn_slice path)
 struct rn_slice rn_native_value(struct rn_builder *builder, uint16_t attribute,
                                 struct rn_slice text)
 {
-    struct rn_slice name = rn_builder_attribute_at(builder, attribute)->name;
-    bool upper = rn_slice_is(name, "method"), lower = rn_slice_is(name, "host");
+    const struct rn_attribute *a = rn_builder_attribute_at(builder, attribute);
+    struct rn_slice name = a->name;
+    bool is_geo = a->source == RN_SOURCE_GEO, is_code = is_geo && a->field != RN_GEO_ORG;
+    bool upper = rn_slice_is(name, "method") || is_code, lower = rn_slice_is(name, "host");
 
     if (rn_slice_is(name, "path"))
         return rn_native_path(builder, text);
@@ -47,6 +49,8 @@ struct rn_slice rn_native_value(struct rn_builder *builder, uint16_t attribute,
         if (upper ? *c >= 'a' && *c <= 'z' : *c >= 'A' && *c <= 'Z')
             *c = (char)(*c ^ 0x20);
     }
+    if (is_geo && a->field == RN_GEO_ASN && rn_slice_starts_with(copy, RN_SLICE("AS")))
+        return (struct rn_slice){copy.data + 2, copy.len - 2};
     return copy;
 }
 

@@ -62,6 +62,9 @@ static bool add_value(struct reader *r, const struct rn_node *node, enum rn_test
     struct rn_slice value = rn_native_value(r->builder, r->attribute, text);
     if (r->is_path && !r->builder->failed)
         fault = rn_native_path_fault(value);
+    else if (test == RN_TEST_EQUALS && value.data != NULL &&
+             !rn_native_geo_value(r->builder, node->at, r->attribute, value))
+        return false;
     if (fault != NULL) {
         rn_report_error(r->report, node->at, "%s", fault);
         return false;
@@ -88,6 +91,8 @@ static void add_condition(struct reader *r, const struct rn_node *node,
     const struct rn_condition *earlier = r->list.items;
 
     condition.attribute = r->attribute;
+    condition.looked_up =
+        rn_builder_attribute_at(r->builder, r->attribute)->source == RN_SOURCE_GEO;
     condition.line = node->at.line;
     condition.column = node->at.column;
     for (size_t i = r->start; i < r->list.count; i++) {

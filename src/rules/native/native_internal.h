@@ -3,7 +3,7 @@
  * Reads the native format. native.c walks a file and its rules. The other files read
  * one part each: limits.c, limits_check.c and tiers.c `limit:`, conditions.c and
  * condition_values.c `when:`, keys.c `key:`, options.c the other keys of a rule,
- * sections.c, attributes.c and server.c the sections beside `limits:`, mistakes.c
+ * sections.c, attributes.c, geo.c and server.c the sections beside `limits:`, mistakes.c
  * common mistakes.
  *
  * Each function reports an error and goes on; what it should have filled in keeps its
@@ -27,7 +27,8 @@ struct rn_native {
     /* Where these were given; line 0: not yet. */
     struct rn_place response_at, mode_at, envoy_at, trusted_at, paths_at;
     struct rn_place attribute_at[RN_ATTRIBUTES_MAX];
-    bool attribute_used[RN_ATTRIBUTES_MAX]; /* by a rule or a list */
+    struct rn_place geo_of_at[RN_ATTRIBUTES_MAX]; /* where `of:` was given */
+    bool attribute_used[RN_ATTRIBUTES_MAX];       /* by a rule or a list */
 };
 
 /* --- native.c ----------------------------------------------------------------------- */
@@ -51,6 +52,18 @@ bool rn_native_is_again(struct rn_builder *builder, const struct rn_node *node,
 void rn_native_read_attribute(struct rn_builder *builder, const struct rn_node *node);
 /* After all files: completes the attributes, and warns of those that no rule uses. */
 void rn_native_finish_attributes(struct rn_builder *builder);
+
+/* --- geo.c -------------------------------------------------------------------------- */
+
+/* Reads an attribute with `geo:`, which the map has. */
+void rn_native_read_geo(struct rn_builder *builder, const struct rn_node *map, uint16_t number);
+/* After all files: reports attributes that are looked up by one that cannot have an address. */
+void rn_native_finish_geo(struct rn_builder *builder);
+
+/* False after reporting: the attribute is looked up, and can never have this value, which is spelt
+ * by rn_native_value. */
+bool rn_native_geo_value(struct rn_builder *builder, struct rn_place at, uint16_t attribute,
+                         struct rn_slice value);
 
 /* --- server.c ----------------------------------------------------------------------- */
 
@@ -94,9 +107,9 @@ void rn_native_conditions(struct rn_builder *builder, const struct rn_node *node
 
 /* --- condition_values.c ------------------------------------------------------------ */
 
-/* Normalizes a value as matching normalizes the attribute: methods in upper case, hosts in lower
- * case, paths as rn_path_spell does; in the arena. Data NULL: out of memory, or a path that cannot
- * be read. */
+/* Normalizes a value as matching normalizes the attribute: methods and codes of countries in upper
+ * case, hosts in lower case, paths as rn_path_spell does, AS64500 as 64500; in the arena. Data
+ * NULL: out of memory, or a path that cannot be read. */
 struct rn_slice rn_native_value(struct rn_builder *builder, uint16_t attribute,
                                 struct rn_slice text);
 /* The same for a path or a pattern of paths. */

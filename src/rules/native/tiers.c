@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reads limits that an attribute chooses: {by: tier, free: 100 per minute, default: free},
- * written in the rule or as a set that several rules use.
+ * written in the rule or as a set that several rules use. Two attributes choose by rows:
+ * {by: [tier, country], "pro, IT": 100 per minute, "pro, *": 50 per minute}.
  */
+#include <inttypes.h>
+#include <stdio.h>
+
 #include "rules/native/limits_internal.h"
 
 /* Whether a key names a tier: by, use and default do not. */
@@ -12,24 +16,100 @@ static bool is_tier(const struct rn_node *node)
            !rn_slice_is(node->key->text, "default");
 }
 
+/* --- rows of two attributes ------------------------------------------------------------ */
+
+static struct rn_slice trim(struct rn_slice text)
+{
+    while (text.len != 0 && (text.data[0] == ' ' || text.data[0] == '\t'))
+        text = (struct rn_slice){text.data + 1, text.len - 1};
+    while (text.len != 0 && (text.data[text.len - 1] == ' ' || text.data[text.len - 1] == '\t'))
+        text.len--;
+    return text;
+}
+
+/* The part of a row, as matching spells it; empty for `*`. False after reporting. */
+static bool spell_part(struct rn_limits_reader *r, struct rn_place at, uint16_t attribute,
+                       struct rn_slice text, struct rn_slice *part)
+{
+    *part = RN_SLICE("");
+    text = trim(text);
+    if (rn_slice_is(text, "*"))
+        return true;
+    if (text.len == 0) {
+        rn_report_error(r->report, at, "a row with an empty value; write * for any");
+        return false;
+    }
+    *part = rn_native_value(r->builder, attribute, text);
+    return part->data != NULL && rn_native_geo_value(r->builder, at, attribute, *part);
+}
+
+/* Sets the value of a tier, and its parts, from the text of its key. False after reporting. */
+static bool spell_tier(struct rn_limits_reader *r, struct rn_place at, struct rn_slice text,
+                       struct rn_tier *tier)
+{
+    const struct rn_rule *rule = r->rule;
+
+    if (rule->tier_second == RN_NO_ATTRIBUTE) {
+        tier->value = rn_native_value(r->builder, rule->tier_attribute, text);
+        return tier->value.data != NULL &&
+               (text.len == 0 ||
+                rn_native_geo_value(r->builder, at, rule->tier_attribute, tier->value));
+    }
+    const char *comma = memchr(text.data, ',', text.len);
+    size_t before = comma == NULL ? 0 : (size_t)(comma - text.data);
+    struct rn_slice second = {text.data + before + 1, text.len - before - 1};
+
+    if (comma == NULL || memchr(second.data, ',', second.len) != NULL) {
+        rn_report_error(r->report, at,
+                        "%s is no row: two attributes choose these limits; write both values, such "
+                        "as \"pro, IT\", or \"pro, *\" for any other",
+                        rn_excerpt(text).text);
+        return false;
+    }
+    if (!spell_part(r, at, rule->tier_attribute, (struct rn_slice){text.data, before},
+                    &tier->first) ||
+        !spell_part(r, at, rule->tier_second, second, &tier->second))
+        return false;
+    if (tier->first.len == 0 && tier->second.len == 0) {
+        rn_report_error(r->report, at, "a row for any two values; write default");
+        return false;
+    }
+    size_t room = tier->first.len + tier->second.len + 8;
+    char *value = rn_builder_alloc(r->builder, room, 1);
+
+    if (value == NULL)
+        return false;
+    int len = snprintf(value, room, "%s, %s", tier->first.len == 0 ? "*" : tier->first.data,
+                       tier->second.len == 0 ? "*" : tier->second.data);
+
+    tier->value = (struct rn_slice){value, (size_t)len};
+    return true;
+}
+
+/* --- the map ---------------------------------------------------------------------------- */
+
 /* Reads the tier for all other values: the name of a tier, or limits. */
 static void read_default(struct rn_limits_reader *r, const struct rn_node *node,
                          struct rn_tier *tiers, uint32_t *count)
 {
-    bool is_text = node->kind == RN_NODE_SCALAR;
+    if (node->kind == RN_NODE_SCALAR) {
+        bool is_limit =
+            node->text.len != 0 && ((node->text.data[0] >= '0' && node->text.data[0] <= '9') ||
+                                    rn_slice_is(node->text, "unlimited"));
+        bool is_row = r->rule->tier_second != RN_NO_ATTRIBUTE &&
+                      memchr(node->text.data, ',', node->text.len) != NULL;
+        struct rn_tier named = {.value = RN_SLICE("")};
 
-    if (is_text) {
-        struct rn_slice value = rn_native_value(r->builder, r->rule->tier_attribute, node->text);
-
+        if (is_row && !spell_tier(r, node->at, node->text, &named))
+            return;
+        if (!is_row)
+            named.value = rn_native_value(r->builder, r->rule->tier_attribute, node->text);
         for (uint32_t i = 0; i < *count; i++) {
-            if (rn_slice_equal(tiers[i].value, value)) {
+            if (rn_slice_equal(tiers[i].value, named.value)) {
                 r->rule->default_tier = i;
                 return;
             }
         }
-        bool is_limit =
-            node->text.len != 0 && ((node->text.data[0] >= '0' && node->text.data[0] <= '9') ||
-                                    rn_slice_is(node->text, "unlimited"));
         if (!is_limit && !rn_node_is_null(node)) {
             const char **names = rn_builder_alloc(r->builder, *count, sizeof *names);
 
@@ -67,6 +147,20 @@ static const struct rn_node *find_tiers(struct rn_limits_reader *r, const struct
     return set->node;
 }
 
+static bool read_attribute(struct rn_limits_reader *r, const struct rn_node *node,
+                           uint16_t *attribute)
+{
+    *attribute = rn_native_attribute_used(r->builder, node);
+    if (*attribute == RN_NO_ATTRIBUTE)
+        return false;
+    if (!rn_builder_attribute_at(r->builder, *attribute)->is_ip)
+        return true;
+    rn_report_error(r->report, node->at,
+                    "limits are not chosen by address; write one limit for each network, with "
+                    "when: {ip: 10.0.0.0/8}");
+    return false;
+}
+
 static bool read_by(struct rn_limits_reader *r, const struct rn_node *map)
 {
     const struct rn_node *by = rn_node_find(map, "by");
@@ -79,21 +173,29 @@ static bool read_by(struct rn_limits_reader *r, const struct rn_node *map)
                         "tier");
         return false;
     }
-    r->rule->tier_attribute = rn_native_attribute_used(r->builder, by);
-    if (r->rule->tier_attribute == RN_NO_ATTRIBUTE)
+    bool two = by->kind == RN_NODE_LIST;
+
+    if (two && by->count != 2) {
+        rn_report_error(r->report, by->at,
+                        "limits are chosen by one attribute or by two, found %" PRIu32
+                        "; write by: tier, or by: [tier, country]",
+                        by->count);
         return false;
-    if (!rn_builder_attribute_at(r->builder, r->rule->tier_attribute)->is_ip)
+    }
+    if (!read_attribute(r, two ? by->first : by, &r->rule->tier_attribute) ||
+        (two && !read_attribute(r, by->first->next, &r->rule->tier_second)))
+        return false;
+    if (r->rule->tier_attribute != r->rule->tier_second)
         return true;
-    rn_report_error(r->report, by->at,
-                    "limits are not chosen by address; write one limit for each network, with "
-                    "when: {ip: 10.0.0.0/8}");
+    rn_report_error(r->report, by->first->next->at,
+                    "the same attribute twice; write by: with one of them");
     return false;
 }
 
 void rn_limits_read_map(struct rn_limits_reader *r, const struct rn_node *map)
 {
     const struct rn_node *own = rn_node_find(map, "default"), *from, *last;
-    uint32_t count = 0;
+    uint32_t count = 0, errors = r->report->count[RN_ERROR];
 
     if (!read_by(r, map) || (from = find_tiers(r, map)) == NULL)
         return;
@@ -107,7 +209,8 @@ void rn_limits_read_map(struct rn_limits_reader *r, const struct rn_node *map)
         if (node->key->text.len == 0)
             rn_report_error(r->report, node->key->at,
                             "a tier without a name; write default for callers of no tier");
-        tiers[count].value = rn_native_value(r->builder, r->rule->tier_attribute, node->key->text);
+        if (!spell_tier(r, node->key->at, node->key->text, &tiers[count]))
+            continue;
         for (uint32_t i = 0; i < count; i++)
             if (rn_slice_equal(tiers[i].value, tiers[count].value))
                 rn_report_error(r->report, node->key->at,
@@ -115,7 +218,7 @@ void rn_limits_read_map(struct rn_limits_reader *r, const struct rn_node *map)
                                 rn_excerpt(node->key->text).text);
         rn_limits_read_tier(r, node, &tiers[count++]);
     }
-    if (count == 0)
+    if (count == 0 && r->report->count[RN_ERROR] == errors)
         rn_report_error(r->report, from->at, "no tiers; write for example free: 100 per minute");
     r->rule->tiers = tiers;
     if (last != NULL)

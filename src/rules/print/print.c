@@ -131,6 +131,14 @@ static void print_attributes(struct rn_printer *p)
                      attribute->forwarded_rfc7239 ? "forwarded" : "x-forwarded-for");
             continue;
         }
+        if (attribute->source == RN_SOURCE_GEO) {
+            rn_print(p, ": {geo: %s, of: ", rn_geo_table_fields[attribute->field]);
+            rn_print_attribute(p, attribute->of);
+            rn_print(p, ", database: ");
+            rn_print_quoted(p, attribute->geo->path);
+            rn_print(p, "}\n");
+            continue;
+        }
         bool is_header = attribute->source == RN_SOURCE_HEADER;
         rn_print(p, is_header ? ": {header: " : ": {path: ");
         rn_print_quoted(p, is_header ? attribute->header : attribute->pattern);

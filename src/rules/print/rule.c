@@ -75,8 +75,15 @@ static void print_limit(struct rn_printer *p, const struct rn_rule *rule)
         rn_print(p, "\n");
         return;
     }
-    rn_print(p, "{by: ");
+    bool two = rule->tier_second != RN_NO_ATTRIBUTE;
+
+    rn_print(p, two ? "{by: [" : "{by: ");
     rn_print_attribute(p, rule->tier_attribute);
+    if (two) {
+        rn_print(p, ", ");
+        rn_print_attribute(p, rule->tier_second);
+        rn_print(p, "]");
+    }
     for (uint32_t i = 0; i < rule->tier_count; i++) {
         rn_print(p, ", ");
         if (rule->tiers[i].value.len == 0)

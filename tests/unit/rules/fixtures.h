@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "rules/report/report.h"
 #include "rules/ruleset.h"
@@ -62,6 +63,7 @@ static inline int each_fixture(const char *folder,
     int visited = 0, count;
 
     snprintf(directory, sizeof directory, "%s/rules/%s", TESTS_DIR, folder);
+    assert_int_equal(chdir(directory), 0); /* databases are beside the files that name them */
     count = scandir(directory, &entries, NULL, alphasort);
     assert_true(count >= 0);
     for (int i = 0; i < count; i++) {

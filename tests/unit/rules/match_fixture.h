@@ -24,9 +24,9 @@ static struct rn_rule_limit some_limit = {.spec = {.algorithm = RATION_TOKEN_BUC
 static struct rn_rule_limit *const some_limits[] = {&some_limit};
 static const struct rn_tier everybody = {.limits = some_limits, .limit_count = 1};
 static const struct rn_tier tiers[] = {
-    {RN_SLICE_INIT("free"), some_limits, 1},
-    {RN_SLICE_INIT("pro"), some_limits, 1},
-    {RN_SLICE_INIT("enterprise"), NULL, 0},
+    {.value = RN_SLICE_INIT("free"), .limits = some_limits, .limit_count = 1},
+    {.value = RN_SLICE_INIT("pro"), .limits = some_limits, .limit_count = 1},
+    {.value = RN_SLICE_INIT("enterprise")},
 };
 static const struct rn_level levels[] = {
     {RN_SLICE_INIT("critical"), 0},
@@ -46,6 +46,7 @@ static struct rn_rule plain_rule(void)
         .alternatives = &always,
         .alternative_count = 1,
         .tier_attribute = RN_NO_ATTRIBUTE,
+        .tier_second = RN_NO_ATTRIBUTE,
         .tiers = &everybody,
         .tier_count = 1,
         .cost = {.fixed = 1, .attribute = RN_NO_ATTRIBUTE},

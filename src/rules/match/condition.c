@@ -71,13 +71,20 @@ static bool is_in(const struct rn_match_input *s, const struct rn_condition *c)
     return ip.bits != 0 && rn_cidr_set_contains(c->networks, &ip);
 }
 
-static bool holds(const struct rn_match_input *s, const struct rn_condition *c)
+/* A condition on an attribute that was not looked up yet, or is in no database. */
+static RN_ASIDE bool holds_late(const struct rn_match_input *s, const struct rn_condition *c)
+{
+    if (!rn_values_find(s->ruleset, s->values, c->attribute).data)
+        return c->negated;
+    return rn_condition_first_false(s, c, 1) == 1;
+}
+
+static RN_INLINE bool holds(const struct rn_match_input *s, const struct rn_condition *c)
 {
     struct rn_slice value = s->values->value[c->attribute];
 
-    if (!value.data && (rn_likely(!c->looked_up) ||
-                        !(value = rn_values_find(s->ruleset, s->values, c->attribute)).data))
-        return c->negated;
+    if (!value.data)
+        return rn_unlikely(c->looked_up) ? holds_late(s, c) : c->negated;
     if (c->test == RN_TEST_PRESENT)
         return (value.len > 0) != c->negated;
     if (c->test == RN_TEST_CIDR)

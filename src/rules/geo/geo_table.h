@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Networks and what is known of them, compiled from a MaxMind DB for lookups of at most a few hundred
- * nanoseconds. Immutable: any number of threads may read it.
+ * Networks and what is known of them, compiled from a MaxMind DB for lookups of at most a few
+ * hundred nanoseconds. Immutable: any number of threads may read it.
  *
  *   top4, top6   for each value of the first 16 bits of an address: where to go on
  *   nodes        two entries each, for the next bit 0 and 1

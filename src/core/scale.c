@@ -4,8 +4,6 @@
 #include "core/forms.h"
 
 #define PERCENT 100
-/* A unit is at most this long, however small the factor: its time must not overflow. */
-#define UNIT_MAX_NS (2 * RATION_PERIOD_MAX_NS)
 /* Rounding a unit of this many ns up changes the rate by at most 1e-4. */
 #define COARSE_STEP_NS 10000
 
@@ -34,22 +32,30 @@ struct bucket {
 static rn_u128 unit_at(const struct rn_limit *w, unsigned percent, unsigned bits, bool *exact)
 {
     rn_u128 time = ((rn_u128)PERCENT * (uint64_t)w->period_ns) << bits;
-    rn_u128 rate = (rn_u128)w->amount * percent, most = (rn_u128)UNIT_MAX_NS << bits;
-    rn_u128 unit = (time + rate - 1) / rate;
+    rn_u128 rate = (rn_u128)w->amount * percent;
 
     *exact = time % rate == 0;
-    return unit < most ? unit : most;
+    return (time + rate - 1) / rate;
 }
 
-/* It is full when the bucket as written is; or a little later, when rounding has made the units
- * longer; or earlier, if one unit more than the share would fit. */
+/* The time from empty to full by the exact rate. */
+static rn_u128 full_of(const struct rn_limit *w, unsigned bits)
+{
+    rn_u128 time = (rn_u128)w->cap * (uint64_t)w->period_ns;
+
+    return (time / w->amount << bits) + (time % w->amount << bits) / w->amount;
+}
+
+/* It is full when the bucket as written is, by the exact rate; or a little later, when rounding has
+ * made its units longer; or earlier, if one unit more than the share would fit. */
 static struct bucket bucket_at(const struct rn_limit *w, unsigned percent, unsigned bits)
 {
-    bool exact;
-    rn_u128 full = unit_at(w, PERCENT, bits, &exact) * w->cap;
+    rn_u128 full = full_of(w, bits);
     struct bucket b = {.cap = share(w, w->cap, percent)};
 
     b.unit = unit_at(w, percent, bits, &b.exact);
+    if ((rn_u128)w->cap * percent < PERCENT) /* the one unit that fits costs all there is */
+        b.unit = unit_at(w, PERCENT, bits, &b.exact) * w->cap;
     rn_u128 least = b.unit * b.cap, most = least + b.unit - 1;
 
     b.full = full < least ? least : full > most ? most : full;

@@ -27,7 +27,8 @@ struct rn_scale {
 void rn_scale_init(struct rn_scale *scale, const struct rn_limit *written, const uint16_t *percents,
                    size_t n);
 
-/* The limit at one of these factors. At least one unit fits, unless none does as written. */
+/* The limit at one of these factors. At least one unit fits, unless none does as written: where the
+ * share is less than one, the limit is as if it were one. */
 void rn_scale_step(const struct rn_scale *scale, unsigned percent, struct rn_limit *step);
 
 #endif

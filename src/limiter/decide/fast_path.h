@@ -9,6 +9,7 @@
 
 #include <ration/rules.h>
 
+#include "limiter/factor.h"
 #include "limiter/rulebook/book.h"
 #include "rules/match/match.h"
 
@@ -28,6 +29,9 @@ static inline const struct rn_compiled *rn_fast_path_find(const struct rn_book *
         return NULL;
     const struct rn_compiled *l = &book->limits[match->tier->limits[0]->id];
 
+    if (rn_likely(l->fast_path))
+        return l;
+    l = rn_factor_step(l);
     return l->fast_path ? l : NULL;
 }
 

@@ -321,7 +321,8 @@ static enum attempt use_file(struct opening *o, int fd, const struct rn_header *
     if (attempt == OPENED && (resize || (alone && divide_again(o, table)))) {
         o->bytes = o->bytes ? o->bytes : h->bytes;
         if (o->block_share == 0) /* a process that needs no blocks must not take them from others */
-            o->block_share = (double)(h->slabs * h->slab_words * 8) * 100 / (double)h->bytes;
+            o->block_share =
+                (double)(h->slabs * h->slab_words * 8) * 100 / (double)(h->bytes - RN_BOARD_BYTES);
         attempt = rebuild(o, table);
     } else if (attempt == OPENED && alone &&
                (flock(fd, LOCK_SH) != 0 || !is_at_path(o->path, fd))) {

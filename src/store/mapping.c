@@ -50,7 +50,7 @@ static void lay_out(struct rn_header *h, uint64_t bytes, uint64_t slabs, uint64_
 
 void rn_mapping_plan(struct rn_header *h, uint64_t bytes, double block_share)
 {
-    uint64_t arena = (uint64_t)((double)bytes * block_share / 100), slabs;
+    uint64_t arena = (uint64_t)((double)(bytes - RN_BOARD_BYTES) * block_share / 100), slabs;
     uint64_t least = board_end(RN_LAYOUT_VERSION) + RN_PAGE + GROUPS_MIN * sizeof(struct rn_group);
     uint32_t slab_words = RN_SLAB_WORDS_MIN;
 

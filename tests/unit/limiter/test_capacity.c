@@ -156,7 +156,7 @@ static void keys_take_no_more_bytes_than_promised(void **state)
 
     (void)state;
     for (unsigned i = 0; i < sizeof promised / sizeof *promised; i++) {
-        struct ration *r = open_for(promised[i].rule, 64 * MEGABYTE + RN_BOARD_BYTES, NULL);
+        struct ration *r = open_for(promised[i].rule, 64 * MEGABYTE, NULL);
 
         if (64 * MEGABYTE / rn_limiter_capacity(r) > promised[i].bytes)
             fail_msg("%s: %llu keys", promised[i].rule, (unsigned long long)rn_limiter_capacity(r));

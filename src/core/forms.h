@@ -95,7 +95,7 @@ static inline int64_t rn_max_i64(int64_t a, int64_t b)
 /* No state of this limit, at whatever factor, owes more. */
 static inline uint64_t rn_largest_amount(const struct rn_limit *limit)
 {
-    return limit->written ? 4 * limit->written->amount : limit->amount;
+    return limit->percent != 0 ? 4 * limit->written_amount : limit->amount;
 }
 
 /* Rounds towards minus infinity, as time stamps before the epoch need. */

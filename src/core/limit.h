@@ -78,8 +78,7 @@ struct rn_limit {
 
     uint32_t words_small, words_full; /* block sizes; both 0 for one-word forms */
 
-    /* Of a step: the limit at 100 percent, which outlives it. NULL: this is no step. */
-    const struct rn_limit *written;
+    uint64_t written_amount, written_cap; /* of a step: at 100 percent; else 0 */
 };
 
 enum rn_op {
@@ -134,7 +133,7 @@ enum rn_outcome {
  * the way, which may rise again: ask when the limit has had the time to become whole. */
 static inline int64_t rn_limit_beyond_ns(const struct rn_limit *limit, uint64_t cost)
 {
-    if (!limit->written || cost > limit->written->cap)
+    if (cost > limit->written_cap)
         return RN_NEVER;
     return limit->full_ns ? limit->full_ns : limit->period_ns ? limit->period_ns : limit->lease_ns;
 }

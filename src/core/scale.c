@@ -131,7 +131,8 @@ void rn_scale_step(const struct rn_scale *scale, unsigned percent, struct rn_lim
         percent = PERCENT;
     *l = *w;
     l->percent = (uint16_t)percent;
-    l->written = w;
+    l->written_amount = w->amount;
+    l->written_cap = w->cap;
     if (w->form == RN_FORM_NONE || w->cap == 0)
         return;
     l->amount = share(w, w->amount, percent);

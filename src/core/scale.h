@@ -18,7 +18,7 @@
 
 /* What all steps of one limit have in common. */
 struct rn_scale {
-    const struct rn_limit *written; /* the limit at 100 percent; outlives all steps */
+    const struct rn_limit *written; /* the limit at 100 percent */
     unsigned largest;               /* factor in percent: block sizes are made for it */
     bool fine;                      /* buckets: RN_FORM_FINE */
 };

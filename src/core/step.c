@@ -47,9 +47,9 @@ static uint64_t price_up(const struct rn_limit *limit, uint64_t units)
         return units;
     rn_u128 price = ((rn_u128)units * 100 + limit->percent - 1) / limit->percent;
 
-    return price < limit->written->cap || units > limit->cap
+    return price < limit->written_cap || units > limit->cap
                ? (uint64_t)(price < RN_NEVER ? price : RN_NEVER)
-               : limit->written->cap;
+               : limit->written_cap;
 }
 
 static uint64_t price_down(const struct rn_limit *limit, uint64_t units)
@@ -72,7 +72,7 @@ static uint64_t units_for(const struct rn_limit *limit, uint64_t paid)
 static enum rn_outcome apply(const struct rn_limit *limit, uint64_t *state, uint32_t words,
                              const struct rn_ask *ask, struct rn_answer *answer)
 {
-    int64_t now = ask->now_ns, cap = (int64_t)(limit->written ? limit->written : limit)->cap;
+    int64_t now = ask->now_ns, cap = (int64_t)(limit->percent ? limit->written_cap : limit->cap);
     int64_t clock = now / limit->step_ns * (int64_t)limit->step_units;
     int64_t debt = rn_max_i64(unpack_units(limit, *state) - clock, 0);
     bool write = debt > 2 * cap;

@@ -114,12 +114,12 @@ struct rn_limit rn_factor_widest(const struct rn_rule_limit *limit)
     return step;
 }
 
-void rn_factor_apply(struct rn_compiled *l, const struct rn_factor *factor,
-                     const struct rn_limit *written)
+void rn_factor_apply(struct rn_compiled *l, const struct rn_factor *factor)
 {
+    struct rn_limit written = l->limit;
     struct rn_scale scale;
 
-    rn_scale_init(&scale, written, factor->percents, factor->count);
+    rn_scale_init(&scale, &written, factor->percents, factor->count);
     rn_scale_step(&scale, factor->percents[rn_factor_at(factor)], &l->limit);
 }
 

@@ -62,9 +62,8 @@ bool rn_factor_compile(struct rn_compiled *l, const struct rn_factor *factor,
 /* The step of a limit that needs the most memory; the limit itself if its rule has no factors. */
 struct rn_limit rn_factor_widest(const struct rn_rule_limit *limit);
 
-/* Puts the step in force in the place of a limit that came with the call; `written` outlives it. */
-void rn_factor_apply(struct rn_compiled *l, const struct rn_factor *factor,
-                     const struct rn_limit *written);
+/* Puts the step in force in the place of a limit that came with the call. */
+void rn_factor_apply(struct rn_compiled *l, const struct rn_factor *factor);
 
 /* Which of the steps is in force. */
 static inline unsigned rn_factor_at(const struct rn_factor *factor)

@@ -65,7 +65,7 @@ static RN_ASIDE int64_t throttle_ns(const struct rn_transaction *tx, size_t i,
         return 0;
     written = full * (l->cap - tx->items[i].soft) / l->cap;
     from = throttle->from_units != 0
-               ? full * throttle->from_units / (l->written ? l->written : l)->cap
+               ? full * throttle->from_units / (l->percent ? l->written_cap : l->cap)
                : written * throttle->from_percent / 100;
     spent = full * (left < l->cap ? l->cap - left : 0) / l->cap;
     if (paces) {

@@ -64,7 +64,7 @@ void rn_descriptors_given_init(struct rn_given_limit *g, const struct rn_book *b
     g->limit.rule = rule ? rule : &g->rule;
     rn_compiled_init_rule(&g->compiled, book->secret, g->limit.rule->index, &from);
     if (rule && book->factors[rule->index])
-        rn_factor_apply(&g->compiled, book->factors[rule->index], &g->limit.limit);
+        rn_factor_apply(&g->compiled, book->factors[rule->index]);
     if (!rule || !d->match->limit)
         return;
     g->own = &book->limits[d->match->limit->id];

@@ -133,7 +133,7 @@ enum rn_outcome {
  * the way, which may rise again: ask when the limit has had the time to become whole. */
 static inline int64_t rn_limit_beyond_ns(const struct rn_limit *limit, uint64_t cost)
 {
-    if (cost > limit->written_cap)
+    if (limit->percent == 0 || cost > limit->written_cap)
         return RN_NEVER;
     return limit->full_ns ? limit->full_ns : limit->period_ns ? limit->period_ns : limit->lease_ns;
 }

@@ -13,6 +13,8 @@ __extension__ typedef unsigned __int128 wide;
 #define EXACT (UINT64_C(1) << 53)
 #define US_NS 1000
 #define FINER_PARTS 1000000
+/* The price at a factor and at the next larger one differ by this part or more: 399 and 400 %. */
+#define FACTORS_APART 400
 
 /* --- limits ------------------------------------------------------------------------- */
 
@@ -39,8 +41,9 @@ struct parts {
 };
 
 /* At a factor (core/scale.h) only the unit has another number of parts. Parts are finer then, so
- * that rounding a unit up loses little; and the bucket holds as many units as it must. A stepped
- * bucket charges fractions of units here. */
+ * that rounding a unit up loses little. The bucket is made to hold its share of units, unless that
+ * adds more than a unit costs more at this factor than at the next: then it holds a little less. A
+ * stepped bucket charges fractions of units here. */
 static void apply_factor(const struct rn_limit *l, struct parts *p)
 {
     uint64_t finer = FINER_PARTS;
@@ -52,8 +55,10 @@ static void apply_factor(const struct rn_limit *l, struct parts *p)
     p->paid *= finer;
     p->full *= finer;
     p->unit = (uint64_t)(unit < p->full ? unit : p->full); /* one unit always fits */
-    if (p->full < (wide)l->cap * p->unit)
-        p->full = (wide)l->cap * p->unit;
+    wide share = (wide)l->cap * p->unit;
+
+    if (p->full < share && (l->cap + 1) * FACTORS_APART <= p->unit)
+        p->full = share;
 }
 
 static struct parts parts_of(const struct rn_limit *l)

@@ -104,7 +104,7 @@ int main(void)
     row(&front, "CL.THROTTLE, alone", CL_THROTTLE, 1, 0);
     row(&front, "RATION.CHECK, one rule of one, pipeline 64", RATION_CHECK, 64, 0);
     row(&front, "POST /v1/check, one rule of one, pipeline 16", HTTP_CHECK, 16, 4000);
-    row(&envoy_front, "POST /json, one descriptor, pipeline 16", HTTP_DESCRIPTORS, 16, 0);
+    row(&envoy_front, "POST /json, one descriptor, pipeline 4", HTTP_DESCRIPTORS, 4, 0);
     close_front(&front);
     close_front(&envoy_front);
     printf(missed ? "%u goals missed\n" : "all goals met\n", missed);

@@ -19,7 +19,7 @@
 
 #define ROUNDS 9
 #define REPEAT 20000
-#define STEPPED 8 /* requests, and three times as many: stepping is slow */
+#define STEPPED 8 /* requests: stepping is slow */
 #define REQUESTS 64
 #define GIVEN 7
 

@@ -2,13 +2,15 @@
 /* Counts between two signals that the child sends itself. */
 #include "steps.h"
 
+#include <limits.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define ATTEMPTS 5
+#define ATTEMPTS 9 /* at most */
+#define EQUAL 3    /* attempts with the fewest steps are enough */
 
 /* On one processor each step is a switch to the other process, not a wake-up of another
  * processor, which takes several times as long. */
@@ -47,20 +49,20 @@ static long step_through(void (*work)(void *, uint64_t), void *context, uint64_t
 double bench_steps(void (*work)(void *context, uint64_t count), void *context, uint64_t count)
 {
     cpu_set_t before;
-    long fewest = 0, last = -1;
+    long fewest = LONG_MAX;
 
     sched_getaffinity(0, sizeof before, &before);
     stay_on_this_processor();
     long nothing = step_through(work, context, 0);
 
-    for (int i = 0; i < ATTEMPTS; i++) {
+    for (int i = 0, equal = 0; i < ATTEMPTS && equal < EQUAL; i++) {
         long steps = step_through(work, context, count);
 
-        if (i == 0 || steps < fewest)
+        if (steps < fewest) {
             fewest = steps;
-        if (steps == last)
-            break;
-        last = steps;
+            equal = 0;
+        }
+        equal += steps == fewest;
     }
     sched_setaffinity(0, sizeof before, &before);
     return (double)(fewest - nothing) / (double)count;

@@ -23,12 +23,12 @@ static const char *read_ipv4(const char *text, size_t len, uint8_t out[4])
     size_t at = 0;
 
     for (int part = 0; part < 4; part++) {
-        unsigned value = 0;
+        unsigned value = 0, digit;
         if (part > 0 && (at >= len || text[at++] != '.'))
             return "IPv4 has four parts";
-        size_t start = at;
-        for (; at < len && is_digit(text[at]) && at - start < 4; at++)
-            value = value * 10 + (unsigned)(text[at] - '0');
+        size_t start = at, end = len - at < 4 ? len : at + 4;
+        for (; at < end && (digit = (unsigned)text[at] - '0') <= 9; at++)
+            value = value * 10 + digit;
         if (at == start)
             return "a part that is not a number";
         if (text[start] == '0' && at - start > 1)
@@ -217,6 +217,12 @@ static const char *read_host(const char *text, size_t len, struct rn_ip *ip)
 
 int rn_ip_parse_host(const char *text, size_t len, struct rn_ip *ip, struct ration_error *error)
 {
+    struct rn_ip plain = {.bits = 32};
+
+    if (len > 0 && is_digit(text[0]) && read_ipv4(text, len, plain.bytes) == NULL) {
+        *ip = plain; /* most addresses: nothing to trim, no port */
+        return 0;
+    }
     while (len > 0 && (text[0] == ' ' || text[0] == '\t'))
         text++, len--;
     while (len > 0 && (text[len - 1] == ' ' || text[len - 1] == '\t'))
@@ -290,10 +296,11 @@ bool rn_ip_equal(const struct rn_ip *a, const struct rn_ip *b)
 
 struct rn_ip rn_ip_mask(struct rn_ip ip, unsigned prefix)
 {
-    for (unsigned i = 0; i < 16; i++) {
-        unsigned kept = prefix > 8 * i ? prefix - 8 * i : 0;
-        if (kept < 8)
-            ip.bytes[i] &= (uint8_t)(0xff00U >> kept);
-    }
+    if (prefix >= ip.bits)
+        return ip;
+    unsigned last = prefix / 8;
+
+    ip.bytes[last] &= (uint8_t)(0xff00U >> prefix % 8);
+    memset(ip.bytes + last + 1, 0, sizeof ip.bytes - 1 - last);
     return ip;
 }

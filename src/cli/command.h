@@ -31,11 +31,7 @@ struct rn_command {
 extern const struct rn_command rn_commands[];
 extern const size_t rn_command_count;
 
-/* help.c, help_daemon.c */
-#define RN_HELP_TLS                                                                                \
-    "  --cacert FILE     certificates to trust, if its address is https://... (those that this\n"  \
-    "                    system trusts, or RATION_CACERT)\n"                                       \
-    "  --cert FILE, --key FILE  a certificate to show it (none, or RATION_CERT, RATION_KEY)\n"
+/* help.c */
 extern const char rn_help_check[], rn_help_explain[], rn_help_lint[];
 extern const char rn_help_top[], rn_help_state[], rn_help_reset[], rn_help_adjust[];
 extern const char rn_help_override[], rn_help_ban[], rn_help_rules[], rn_help_shadow[];

@@ -21,17 +21,6 @@ struct rn_offline {
     bool envoy;                 /* the request is a descriptor: its first attribute is domain=... */
 };
 
-/* Whether native rules apply to the request. */
-static inline bool rn_offline_is_native(const struct rn_offline *offline)
-{
-    return !offline->envoy || offline->ruleset->apply_to_envoy;
-}
-/* Whether this native rule applies to the request. */
-static inline bool rn_offline_asks(const struct rn_offline *offline, const struct rn_rule *rule)
-{
-    return !rule->envoy && (!offline->envoy || rule->for_envoy);
-}
-
 /* Loads the rules. False on failure: the report has the errors in the rules; all other errors were
  * printed on stderr. Call rn_offline_done in any case. */
 bool rn_offline_load(struct rn_offline *offline, const struct rn_options *options);

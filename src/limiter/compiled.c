@@ -241,6 +241,15 @@ static bool link_name(struct rn_compiled *all, const struct rn_compiled *const *
     return true;
 }
 
+bool rn_compiled_is_alone(const struct rn_compiled *l)
+{
+    bool alone = l->guard_count == 0;
+
+    for (uint32_t i = 0; i < l->shape_count; i++)
+        alone &= !rn_compiled_follows(l, l->shapes[i]);
+    return alone;
+}
+
 bool rn_compiled_link(struct rn_compiled *all, size_t n, const struct rn_hash_key *secret,
                       struct rn_arena *arena)
 {
@@ -261,9 +270,9 @@ bool rn_compiled_link(struct rn_compiled *all, size_t n, const struct rn_hash_ke
     for (size_t i = 0; i < n; i++) {
         struct rn_compiled *l = &all[i];
 
-        l->lean = l->limit.algorithm != RATION_CONCURRENCY && l->guard_count == 0;
-        for (uint32_t k = 0; k < l->shape_count; k++)
-            l->lean &= !rn_compiled_follows(l, l->shapes[k]);
+        l->lean = l->limit.algorithm != RATION_CONCURRENCY && rn_compiled_is_alone(l);
+        /* A place in a queue cannot always be given back: it is not charged on trial. */
+        l->fast_path = l->lean && !l->shadow && l->limit.algorithm != RATION_LEAKY_BUCKET;
     }
     return true;
 }

@@ -30,7 +30,7 @@ struct rn_compiled {
     unsigned charge_flags; /* RN_CHARGE_* */
     bool lean;             /* one RN_TAKE charges it */
     bool shadow;
-    bool fast_path; /* of a limit of a rule: one RN_TAKE decides the request, see fast_path.h */
+    bool fast_path; /* rn_table_take_all may charge it with others: see fast_path.h, take.c */
     bool is_mark;   /* not a limit but the mark of one: see `mark` */
     bool stepped;   /* the limit as written; one of `steps` is in force: see factor.h */
     struct rn_limit limit;
@@ -128,6 +128,9 @@ static inline bool rn_compiled_follows(const struct rn_compiled *l, const struct
     return l->salt != other->salt && rn_compiled_counts(l) && rn_compiled_counts(other) &&
            (l->guard_count == 0 || !rn_compiled_is_apart(l, other));
 }
+
+/* Whether charging it concerns no other variant. */
+bool rn_compiled_is_alone(const struct rn_compiled *l);
 
 /* The part of the state key that all limits of one name have in common; one
  * part is the key alone. */

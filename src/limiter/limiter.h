@@ -81,6 +81,12 @@ static inline int64_t rn_limiter_now(const struct ration *r, int64_t now_ns)
     return now_ns == RATION_NOW ? rn_table_now(r->table) : now_ns;
 }
 
+/* Whether the table alone decides. */
+static inline bool rn_limiter_is_local(const struct ration *r)
+{
+    return r->store == rn_table_store(r->table);
+}
+
 /* One operation on one key. The caller has set charge->ask but for the wall offset, and flags
  * besides the limit's. Returns charge->error. */
 int rn_limiter_apply(struct ration *r, const struct rn_compiled *l, uint64_t key,
@@ -133,8 +139,18 @@ static inline void rn_verdict_set(struct ration_verdict *verdict, const struct r
     verdict->delay_ns = answer->delay_ns;
 }
 
-/* Fills the charge from the answer to an RN_TAKE or RN_DRAIN and counts it as one decision. Returns
- * its error. */
+/* Fills the charge from the answer to an RN_TAKE, which has no error. */
+static inline void rn_limiter_fill(struct ration_charge *c, const struct rn_compiled *l,
+                                   const struct rn_charge *done)
+{
+    c->hash = done->key;
+    c->at_ns = done->ask.now_ns;
+    c->mark = done->answer.mark;
+    c->taken = done->answer.allowed ? done->ask.cost : 0;
+    rn_verdict_set(&c->verdict, l, &done->answer);
+}
+
+/* The same, of RN_DRAIN, too; and counts it as one decision. Returns its error. */
 static inline __attribute__((always_inline)) int
 rn_limiter_settle(struct ration *r, struct rn_stripe *s, const struct rn_compiled *l,
                   struct ration_charge *c, const struct rn_charge *done)
@@ -144,13 +160,9 @@ rn_limiter_settle(struct ration *r, struct rn_stripe *s, const struct rn_compile
         rn_limiter_count(s, l, RN_RESULT_FAILED);
         return done->error;
     }
-    c->hash = done->key;
-    c->at_ns = done->ask.now_ns;
-    c->mark = done->answer.mark;
-    c->taken = done->answer.allowed ? done->ask.cost : 0;
-    rn_verdict_set(&c->verdict, l, &done->answer);
+    rn_limiter_fill(c, l, done);
     if (rn_likely(done->answer.allowed)) {
-        rn_stats_admit(s, l->index);
+        rn_stats_admit(s, rn_stats_row(s, l->index), 0);
         return 0;
     }
     if (done->ask.op == RN_DRAIN)

@@ -143,21 +143,25 @@ static inline void rn_stats_count_total(struct rn_stripe *s, unsigned result)
         rn_stats_add(s, &s->rowless.unmatched);
 }
 
+/* Adds to a counter of a stripe that is not shared. */
+static inline void rn_stats_add_own(uint64_t *counter, uint64_t units)
+{
+    __atomic_store_n(counter, __atomic_load_n(counter, __ATOMIC_RELAXED) + units, __ATOMIC_RELAXED);
+}
+
 /* rn_stats_count of an admission in a row and in the total, which asks once whether the stripe is
  * shared. */
-static inline void rn_stats_admit(struct rn_stripe *s, uint32_t index)
+static inline void rn_stats_admit(struct rn_stripe *s, struct rn_counts *row, uint64_t units)
 {
-    struct rn_counts *row = rn_stats_row(s, index);
-
     if (rn_unlikely(s->shared)) {
-        rn_stats_count(s, row, RN_RESULT_ALLOWED, 0);
+        rn_stats_count(s, row, RN_RESULT_ALLOWED, units);
         rn_stats_count_total(s, RN_RESULT_ALLOWED);
         return;
     }
-    __atomic_store_n(&s->total.allowed, __atomic_load_n(&s->total.allowed, __ATOMIC_RELAXED) + 1,
-                     __ATOMIC_RELAXED);
-    __atomic_store_n(&row->allowed, __atomic_load_n(&row->allowed, __ATOMIC_RELAXED) + 1,
-                     __ATOMIC_RELAXED);
+    rn_stats_add_own(&s->total.allowed, 1);
+    rn_stats_add_own(&row->allowed, 1);
+    if (units != 0)
+        rn_stats_add_own(&row->hits_allowed, units);
 }
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Charging one limit: the hottest path.
+ * Charging limits given at open, or with the call: the hottest path.
  *
  * The key's memory is fetched while the clock is read, and no branch before the store is taken in
  * the common case: a limit given at open, without variants of another shape.
@@ -123,4 +123,101 @@ void ration_take_batch(struct ration *r, struct ration_charge *c, size_t n, int6
     for (; n > CHUNK; c += CHUNK, n -= CHUNK)
         take_chunk(r, c, CHUNK, now_ns);
     take_chunk(r, c, n, now_ns);
+}
+
+/* --- all or none ------------------------------------------------------------------------ */
+
+/* Fills and counts what rn_table_take_all has decided. */
+static inline void settle_all(struct ration *r, const struct rn_compiled *const *limits,
+                              const struct rn_charge *charges, size_t n, struct ration_charge *c,
+                              bool allowed, struct ration_decision *decision)
+{
+    struct rn_stripe *s = rn_stats_stripe(&r->stats);
+    struct rn_verdict_choice choice = RN_VERDICT_NO_CHOICE;
+
+    for (size_t i = 0; i < n; i++) {
+        rn_limiter_fill(&c[i], limits[i], &charges[i]);
+        rn_verdict_consider(&choice, (int)i, &c[i].verdict, allowed);
+        c[i].error = 0;
+        if (rn_likely(allowed)) {
+            rn_stats_add(s, &rn_stats_row(s, limits[i]->index)->allowed);
+            continue;
+        }
+        c[i].taken = 0;
+        if (c[i].verdict.allowed)
+            continue;
+        rn_stats_count(s, rn_stats_row(s, limits[i]->index), RN_RESULT_REFUSED, 0);
+        rn_top_note(r->top, s, limits[i]->index, RN_SLICE(""), &c[i]);
+    }
+    rn_verdict_choose(decision, &choice, allowed);
+    rn_stats_count_total(s, allowed ? RN_RESULT_ALLOWED : RN_RESULT_REFUSED);
+}
+
+/* Limits given at open that one RN_TAKE each charges. False: nothing has been done. */
+static inline bool check_lean(struct ration *r, struct ration_charge *c, size_t n, int64_t now_ns,
+                              struct ration_decision *decision)
+{
+    const struct rn_compiled *limits[RN_TABLE_ALL_MAX];
+    struct rn_charge charges[RN_TABLE_ALL_MAX];
+
+    if (n == 0 || n > RN_TABLE_ALL_MAX || !rn_limiter_is_local(r))
+        return false;
+    for (size_t i = 0; i < n; i++) {
+        if (c[i].ad_hoc || c[i].drain || c[i].limit >= r->limit_count)
+            return false;
+        const struct rn_compiled *l = limits[i] = &r->limits[c[i].limit];
+
+        if (!l->fast_path)
+            return false;
+        ask_take(&charges[i], l, &c[i]);
+        rn_table_prefetch(r->table, charges[i].key);
+    }
+    now_ns = rn_limiter_now(r, now_ns);
+    int64_t wall_offset_ns = rn_table_wall_offset(r->table, now_ns);
+
+    for (size_t i = 0; i < n; i++) {
+        charges[i].ask.now_ns = now_ns;
+        charges[i].ask.wall_offset_ns = wall_offset_ns;
+    }
+    enum rn_table_all all = rn_table_take_all(r->table, charges, n);
+
+    if (rn_unlikely(all == RN_ALL_UNDONE))
+        return false;
+    settle_all(r, limits, charges, n, c, all == RN_ALL_TAKEN, decision);
+    return true;
+}
+
+static RN_ASIDE int check_other(struct ration *r, struct ration_charge *c, size_t n, int64_t now_ns,
+                                struct ration_decision *decision)
+{
+    struct rn_stripe *s = rn_stats_stripe(&r->stats);
+
+    if (n > RATION_CHARGES_MAX)
+        return RATION_EINVAL;
+    for (size_t i = 0; i < n && n > 1; i++)
+        if (c[i].drain)
+            return RATION_ESEVERAL;
+    struct rn_workspace *w = rn_workspace_take(s);
+
+    if (!w)
+        return RATION_ENOMEM;
+    struct rn_transaction *tx = &w->gathered.tx;
+
+    rn_transaction_init(tx, r, c, n, now_ns);
+    int code = rn_transaction_run(tx);
+
+    if (code == 0 && n == 1 && c->drain)
+        code = rn_state_drain(tx);
+    if (code == 0)
+        *decision = tx->decision;
+    rn_workspace_return(s, w);
+    return code;
+}
+
+int ration_check(struct ration *r, struct ration_charge *c, size_t n, int64_t now_ns,
+                 struct ration_decision *decision)
+{
+    if (rn_likely(check_lean(r, c, n, now_ns, decision)))
+        return 0;
+    return check_other(r, c, n, now_ns, decision);
 }

@@ -75,6 +75,28 @@ void rn_loop_run(struct rn_loop *loop)
     uv_run(&loop->uv, UV_RUN_DEFAULT);
 }
 
+struct patience {
+    struct rn_timer timer; /* first */
+    bool over;
+};
+
+static void end_patience(struct rn_timer *timer)
+{
+    ((struct patience *)timer)->over = true;
+}
+
+void rn_loop_run_while(struct rn_loop *loop, bool (*is_busy)(const void *arg), const void *arg,
+                       int64_t most_ns)
+{
+    struct patience patience = {.timer = {.fire = end_patience}};
+
+    rn_loop_update(loop);
+    rn_timer_set(&loop->wheel, &patience.timer, loop->wheel.now_ns + most_ns);
+    while (!patience.over && is_busy(arg))
+        uv_run(&loop->uv, UV_RUN_ONCE);
+    rn_timer_cancel(&loop->wheel, &patience.timer);
+}
+
 void rn_loop_wake(struct rn_loop *loop)
 {
     uv_async_send(&loop->wake);

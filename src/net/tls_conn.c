@@ -9,12 +9,17 @@
 
 #include <assert.h>
 #include <openssl/err.h>
+#include <openssl/x509v3.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "net/log.h"
 #include "net/server_internal.h"
 #include "net/tls_internal.h"
+
+/* A name that does not fit is left out: half of it could be another client's. */
+#define NAMES_MAX_BYTES 1024
 
 struct rn_tls_conn {
     struct rn_tls *tls;
@@ -193,6 +198,74 @@ void rn_tls_conn_shutdown(struct rn_conn *conn)
     rn_conn_output_flush_tls(conn);
 }
 
+/* --- the names in a client certificate ------------------------------------------------ */
+
+/* Escapes bytes that could make one name look like two. */
+static void put_name(struct rn_buf *out, const char *kind, const ASN1_STRING *string)
+{
+    static const char digits[] = "0123456789abcdef";
+    const unsigned char *text = ASN1_STRING_get0_data(string);
+    size_t before = out->len;
+
+    rn_buf_putf(out, "%s%s:", before > 0 ? "," : "", kind);
+    for (int i = 0; i < ASN1_STRING_length(string); i++) {
+        unsigned char c = text[i];
+        if (c > ' ' && c < 127 && c != ',' && c != '\\')
+            rn_buf_put_char(out, (char)c);
+        else
+            rn_buf_put(out, (char[]){'\\', 'x', digits[c >> 4], digits[c & 15]}, 4);
+    }
+    if (out->len > NAMES_MAX_BYTES)
+        out->len = before;
+}
+
+static void put_common_name(struct rn_buf *out, const X509 *cert)
+{
+    const X509_NAME *subject = X509_get_subject_name(cert);
+    int at = X509_NAME_get_index_by_NID(subject, NID_commonName, -1);
+    unsigned char *text = NULL;
+
+    if (at < 0)
+        return;
+    const ASN1_STRING *name = X509_NAME_ENTRY_get_data(X509_NAME_get_entry(subject, at));
+    int len = ASN1_STRING_to_UTF8(&text, name); /* some encodings have two bytes per letter */
+    if (len < 0)
+        return;
+    ASN1_STRING *utf8 = ASN1_STRING_new();
+    if (utf8 && ASN1_STRING_set(utf8, text, len) == 1)
+        put_name(out, "CN", utf8);
+    else
+        out->failed = true;
+    ASN1_STRING_free(utf8);
+    OPENSSL_free(text);
+}
+
+/* The names as text: "CN:alice,DNS:alice.example". The caller frees it. NULL: out of memory. */
+static char *names_of(const X509 *cert)
+{
+    GENERAL_NAMES *names = X509_get_ext_d2i(cert, NID_subject_alt_name, NULL, NULL);
+    struct rn_buf out;
+
+    rn_buf_init(&out);
+    put_common_name(&out, cert);
+    for (int i = 0; i < sk_GENERAL_NAME_num(names); i++) {
+        int type;
+        const ASN1_STRING *value = GENERAL_NAME_get0_value(sk_GENERAL_NAME_value(names, i), &type);
+        if (type == GEN_DNS)
+            put_name(&out, "DNS", value);
+        else if (type == GEN_URI)
+            put_name(&out, "URI", value);
+        else if (type == GEN_EMAIL)
+            put_name(&out, "EMAIL", value);
+    }
+    GENERAL_NAMES_free(names);
+    rn_buf_put_char(&out, '\0');
+    if (!out.failed)
+        return out.data;
+    rn_buf_done(&out);
+    return NULL;
+}
+
 /* --- input ---------------------------------------------------------------------------- */
 
 /* OpenSSL sends nothing to a peer that does not speak TLS: we send the alert ourselves. The
@@ -250,7 +323,7 @@ size_t rn_tls_conn_decrypt(struct rn_conn *conn, const char *data, size_t len)
         return got;
     const X509 *cert = SSL_get0_peer_certificate(tls_conn->ssl);
     if (cert && SSL_get_verify_result(tls_conn->ssl) == X509_V_OK) {
-        conn->peer.certificate = tls_conn->certificate = rn_tls_name(cert);
+        conn->peer.certificate = tls_conn->certificate = names_of(cert);
         if (!tls_conn->certificate) {
             rn_conn_break(conn);
             return got;

@@ -17,9 +17,6 @@ struct rn_tls {
     bool any_name; /* a client that does not check the server's name */
 };
 
-/* tls_name.c. The caller frees it. NULL: out of memory. */
-char *rn_tls_name(const X509 *cert);
-
 /* tls_conn.c */
 BIO_METHOD *rn_tls_conn_new_bio_method(void);
 int rn_tls_conn_select_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_len,

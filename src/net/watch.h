@@ -30,8 +30,4 @@ void rn_watch_done(struct rn_watch *watch);
 int rn_watch_set(struct rn_watch *watch, const char *const *paths, size_t count,
                  void (*changed)(void *arg), void *arg);
 
-/* A number that changes when a file does: which file the path leads to, its size and times.
- * For a directory, those of its visible entries and of theirs. */
-uint64_t rn_watch_stamp_read(const char *const *paths, size_t count);
-
 #endif

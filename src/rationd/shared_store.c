@@ -11,6 +11,7 @@
 #include "redis/codec.h"
 
 #define COUNT_NS RN_SECOND_NS
+#define REPLIES_NS RN_SECOND_NS /* how long a stop waits for replies of Redis, at most */
 
 /* The secret of nodes without redis_key_secret. It is public, so that names of keys in Redis can be
  * guessed from a client's name. Nothing secret may derive from it: tickets are signed with random
@@ -77,12 +78,23 @@ static void count_nodes(struct rn_timer *timer)
     rn_timer_set(wheel, timer, rn_wheel_now(wheel) + COUNT_NS);
 }
 
-/* Sends unreported units and returns leases while Redis is connected; answers all waiting charges.
- */
+static bool is_busy(const void *arg)
+{
+    const struct rn_loop_store *store = arg;
+
+    return rn_leased_is_busy(store->leased) || rn_async_is_busy(store->async);
+}
+
+/* Sends unreported units and returns leases, and waits for the replies: a lease whose renewal is in
+ * flight cannot be returned before, and a connection that is closed with an unread reply takes the
+ * calls behind it along. Then answers all waiting charges. */
 static void close_store(struct rn_loop_store *store)
 {
-    if (store->async)
+    if (store->async) {
         rn_async_stop(store->async);
+        rn_leased_stop(store->leased);
+        rn_loop_run_while(store->loop, is_busy, store, REPLIES_NS);
+    }
     rn_leased_free(store->leased);
     rn_redis_free(store->redis);
     rn_async_free(store->async);

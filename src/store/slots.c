@@ -211,3 +211,56 @@ int rn_slot_claim(struct rn_table *table, uint64_t tag, int64_t now_ns, bool kee
         seen = claim;
     }
 }
+
+/* --- going over all slots ------------------------------------------------------------ */
+
+uint64_t rn_table_clean(struct rn_table *table, int64_t now_ns)
+{
+    struct rn_slot *slots = table->groups[0].slots;
+    uint64_t freed = 0;
+
+    for (uint64_t i = 0; i < table->group_count * RN_GROUP_SLOTS; i++) {
+        struct rn_found found = {&slots[i], rn_slot_load(&slots[i])};
+
+        if (found.value.tag != 0 && rn_slot_idle_at(table, &found) <= now_ns - RN_SECOND_NS)
+            freed += rn_slot_replace(table, &found, (struct rn_slot_value){0, 0});
+    }
+    return freed;
+}
+
+void rn_table_each(const struct rn_table *table, int64_t now_ns,
+                   int (*see)(void *arg, const struct rn_table_entry *entry), void *arg)
+{
+    struct rn_slot *slots = table->groups[0].slots;
+
+    for (uint64_t i = 0; i < table->group_count * RN_GROUP_SLOTS; i++) {
+        struct rn_found found = {&slots[i], rn_slot_load(&slots[i])};
+        uint64_t tag = found.value.tag;
+
+        if (tag == 0 || (tag & RN_KIND_MASK) == RN_KIND_PENDING)
+            continue;
+        struct rn_table_entry entry = {tag, rn_tag_form(tag), rn_slot_idle_at(table, &found)};
+
+        if (entry.idle_at_ns > now_ns && see(arg, &entry) != 0)
+            return;
+    }
+}
+
+static int count_entry(void *arg, const struct rn_table_entry *entry)
+{
+    (void)entry;
+    ++*(uint64_t *)arg;
+    return 0;
+}
+
+void rn_table_memory(const struct rn_table *table, int64_t now_ns, struct rn_table_memory *memory)
+{
+    *memory = (struct rn_table_memory){
+        .bytes = table->bytes,
+        .slots = table->group_count * RN_GROUP_SLOTS,
+        .evictions = __atomic_load_n(&table->header->evictions, __ATOMIC_RELAXED),
+        .block_bytes = table->slab_count * table->slab_words * 8,
+        .block_bytes_used = rn_blocks_bytes_used(table),
+    };
+    rn_table_each(table, now_ns, count_entry, &memory->live);
+}

@@ -238,32 +238,46 @@ RN_ASIDE static void apply_one(struct rn_table *table, struct rn_charge *c)
     }
 }
 
-/* The common case without its detours: a bucket that has a word, looked at, charged or
- * refused at the first attempt. False: nothing has been done. */
+/* The common case without its detours: a bucket that has a word, and no more debt than it may. */
+static inline bool find_bucket(const struct rn_table *table, const struct rn_charge *c,
+                               struct rn_found *found, int64_t *debt)
+{
+    *found = rn_slot_find(table, rn_key_tag(c->key));
+    *debt = rn_gcra_debt(found->value.state, c->ask.now_ns);
+    return found->slot && rn_tag_form(found->value.tag) == RN_FORM_GCRA &&
+           *debt <= c->limit->full_ns;
+}
+
+/* Writes the debt that a take leaves. False: the slot has changed. */
+static inline bool swap_bucket(struct rn_charge *c, const struct rn_found *found, int64_t debt)
+{
+    int64_t until = c->ask.now_ns + debt;
+    struct rn_slot_value value = {tag_for(c, rn_key_tag(c->key), RN_FORM_GCRA), (uint64_t)until};
+
+    c->answer.mark = until;
+    if (rn_likely(rn_slot_swap(found->slot, found->value, value)))
+        return true;
+    back_off(0);
+    return false;
+}
+
+/* A bucket that is looked at, charged or refused at the first attempt. False: nothing has been
+ * done. */
 static inline bool take_bucket(struct rn_table *table, struct rn_charge *c)
 {
     const struct rn_limit *limit = c->limit;
-    uint64_t tag = rn_key_tag(c->key);
-    int64_t now = c->ask.now_ns;
+    struct rn_found found;
+    int64_t debt;
 
-    if (limit->form != RN_FORM_GCRA || (c->ask.op != RN_TAKE && c->ask.op != RN_PEEK))
-        return false;
-    struct rn_found found = rn_slot_find(table, tag);
-    int64_t debt = rn_gcra_debt(found.value.state, now);
-
-    if (!found.slot || rn_tag_form(found.value.tag) != RN_FORM_GCRA || debt > limit->full_ns)
+    if (limit->form != RN_FORM_GCRA || (c->ask.op != RN_TAKE && c->ask.op != RN_PEEK) ||
+        !find_bucket(table, c, &found, &debt))
         return false;
     if (c->ask.op == RN_PEEK) {
         rn_gcra_look(limit, debt, c->ask.cost, &c->answer);
         c->answer.mark = (int64_t)found.value.state;
-    } else if (rn_gcra_take(limit, &debt, c->ask.cost, &c->answer) && c->ask.cost != 0) {
-        struct rn_slot_value value = {tag_for(c, tag, RN_FORM_GCRA), (uint64_t)(now + debt)};
-
-        c->answer.mark = now + debt;
-        if (!rn_slot_swap(found.slot, found.value, value)) {
-            back_off(0);
-            return false;
-        }
+    } else if (rn_gcra_take(limit, &debt, c->ask.cost, &c->answer) && c->ask.cost != 0 &&
+               !swap_bucket(c, &found, debt)) {
+        return false;
     }
     c->error = 0;
     return true;
@@ -276,6 +290,103 @@ RN_HOT static void apply(struct rn_store *store, struct rn_charge *batch, size_t
     for (size_t i = 0; i < n; i++)
         if (__builtin_expect(!take_bucket(table, &batch[i]), 0))
             apply_one(table, &batch[i]);
+}
+
+/* --- all or none ------------------------------------------------------------------- */
+
+/* What was found when a charge was looked at. */
+struct look {
+    struct rn_found found; /* of a bucket with a word; else slot NULL */
+    int64_t after;         /* the debt of that bucket after the charge */
+    uint64_t left;
+};
+
+/* A bucket is answered as if it had been charged. */
+static inline void look_at(struct rn_table *table, struct rn_charge *c, struct look *look)
+{
+    uint64_t cost = c->ask.cost;
+
+    if (rn_likely(c->limit->form == RN_FORM_GCRA && cost != 0) &&
+        rn_likely(find_bucket(table, c, &look->found, &look->after))) {
+        rn_gcra_take(c->limit, &look->after, cost, &c->answer);
+        look->left = c->answer.remaining + cost; /* if it fits: taking it leaves so many less */
+        return;
+    }
+    look->found.slot = NULL;
+    c->ask.op = RN_PEEK;
+    apply_one(table, c);
+    c->ask.op = RN_TAKE;
+    look->left = c->answer.remaining;
+    c->answer.allowed &= c->error == 0;
+}
+
+/* Makes the answers those of peeks: a bucket without room has answered so. */
+static enum rn_table_all refuse_all(struct rn_charge *c, const struct look *looks, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        uint64_t state = looks[i].found.value.state;
+
+        if (!looks[i].found.slot) {
+            if (c[i].error != 0)
+                return RN_ALL_UNDONE;
+            continue;
+        }
+        if (c[i].answer.allowed)
+            rn_gcra_look(c[i].limit, rn_gcra_debt(state, c[i].ask.now_ns), c[i].ask.cost,
+                         &c[i].answer);
+        c[i].answer.mark = (int64_t)state;
+    }
+    return RN_ALL_REFUSED;
+}
+
+static RN_ASIDE enum rn_table_all undo_all(struct rn_table *table, struct rn_charge *c,
+                                           const uint8_t *order, size_t taken)
+{
+    for (size_t i = 0; i < taken; i++) {
+        struct rn_charge *back = &c[order[i]];
+
+        back->ask.op = RN_GIVE_BACK;
+        back->ask.at_ns = back->ask.now_ns;
+        back->ask.mark = back->answer.mark;
+        apply_one(table, back);
+    }
+    return RN_ALL_UNDONE;
+}
+
+RN_HOT enum rn_table_all rn_table_take_all(struct rn_table *table, struct rn_charge *c, size_t n)
+{
+    __extension__ typedef unsigned __int128 wide;
+    struct look looks[RN_TABLE_ALL_MAX];
+    uint8_t order[RN_TABLE_ALL_MAX];
+    bool fits = true;
+
+    for (size_t i = 0; i < n; i++) {
+        size_t at = i;
+
+        look_at(table, &c[i], &looks[i]);
+        fits &= c[i].answer.allowed;
+        for (; at > 0; at--) {
+            uint8_t other = order[at - 1];
+
+            if ((wide)looks[i].left * c[other].ask.cost >= (wide)looks[other].left * c[i].ask.cost)
+                break;
+            order[at] = other;
+        }
+        order[at] = (uint8_t)i;
+    }
+    if (rn_unlikely(!fits))
+        return refuse_all(c, looks, n);
+    for (size_t i = 0; i < n; i++) {
+        struct rn_charge *next = &c[order[i]];
+        const struct look *look = &looks[order[i]];
+
+        if (rn_likely(look->found.slot != NULL) && swap_bucket(next, &look->found, look->after))
+            continue;
+        apply_one(table, next);
+        if (next->error != 0 || !next->answer.allowed)
+            return undo_all(table, c, order, i);
+    }
+    return RN_ALL_TAKEN;
 }
 
 static const struct rn_store_ops table_ops = {.apply = apply};
@@ -321,55 +432,4 @@ RN_HOT void rn_table_prefetch(const struct rn_table *table, uint64_t key)
      * more bandwidth than it saves. */
     __builtin_prefetch(&rn_group_first(table, tag)->slots[rn_slot_home(tag)], 1);
     __builtin_prefetch(&rn_group_second(table, tag)->slots[rn_slot_home(tag)], 1);
-}
-
-uint64_t rn_table_clean(struct rn_table *table, int64_t now_ns)
-{
-    struct rn_slot *slots = table->groups[0].slots;
-    uint64_t freed = 0;
-
-    for (uint64_t i = 0; i < table->group_count * RN_GROUP_SLOTS; i++) {
-        struct rn_found found = {&slots[i], rn_slot_load(&slots[i])};
-
-        if (found.value.tag != 0 && rn_slot_idle_at(table, &found) <= now_ns - RN_SECOND_NS)
-            freed += rn_slot_replace(table, &found, (struct rn_slot_value){0, 0});
-    }
-    return freed;
-}
-
-void rn_table_each(const struct rn_table *table, int64_t now_ns,
-                   int (*see)(void *arg, const struct rn_table_entry *entry), void *arg)
-{
-    struct rn_slot *slots = table->groups[0].slots;
-
-    for (uint64_t i = 0; i < table->group_count * RN_GROUP_SLOTS; i++) {
-        struct rn_found found = {&slots[i], rn_slot_load(&slots[i])};
-        uint64_t tag = found.value.tag;
-
-        if (tag == 0 || (tag & RN_KIND_MASK) == RN_KIND_PENDING)
-            continue;
-        struct rn_table_entry entry = {tag, rn_tag_form(tag), rn_slot_idle_at(table, &found)};
-
-        if (entry.idle_at_ns > now_ns && see(arg, &entry) != 0)
-            return;
-    }
-}
-
-static int count_entry(void *arg, const struct rn_table_entry *entry)
-{
-    (void)entry;
-    ++*(uint64_t *)arg;
-    return 0;
-}
-
-void rn_table_memory(const struct rn_table *table, int64_t now_ns, struct rn_table_memory *memory)
-{
-    *memory = (struct rn_table_memory){
-        .bytes = table->bytes,
-        .slots = table->group_count * RN_GROUP_SLOTS,
-        .evictions = __atomic_load_n(&table->header->evictions, __ATOMIC_RELAXED),
-        .block_bytes = table->slab_count * table->slab_words * 8,
-        .block_bytes_used = rn_blocks_bytes_used(table),
-    };
-    rn_table_each(table, now_ns, count_entry, &memory->live);
 }

@@ -57,6 +57,17 @@ const struct rn_hash_key *rn_table_secret(const struct rn_table *table);
 /* Start fetching the memory of a key from RAM. */
 void rn_table_prefetch(const struct rn_table *table, uint64_t key);
 
+/* Charges all or none of n takes at one time: looks at all of them first, and if all have room
+ * charges them one by one, the narrowest first. */
+enum rn_table_all {
+    RN_ALL_TAKEN,
+    RN_ALL_REFUSED, /* one has no room: nothing was written, the answers are those of peeks */
+    RN_ALL_UNDONE,  /* another request was faster, or one failed: what was charged has been given
+                       back, and there are no answers */
+};
+#define RN_TABLE_ALL_MAX 8
+enum rn_table_all rn_table_take_all(struct rn_table *table, struct rn_charge *charges, size_t n);
+
 /* The table's time line, and wall time - now (re-read once a second, see base/clock.h). */
 static inline int64_t rn_table_now(const struct rn_table *table)
 {

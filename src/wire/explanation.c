@@ -143,7 +143,6 @@ static void put_charge(struct writer *w, const struct rn_explained_rule *seen)
 {
     const struct rn_rule *rule = seen->rule;
     const struct rn_throttle *throttle = &rule->throttle;
-    int code;
 
     rn_members_open(w->m, "key", '{');
     for (uint32_t i = 0; i < rule->key_count; i++) {
@@ -156,9 +155,8 @@ static void put_charge(struct writer *w, const struct rn_explained_rule *seen)
     rn_members_close(w->m, '}');
     put_tier(w->m, seen);
     rn_members_u64(w->m, "cost", seen->cost);
+    char text[RN_STATUSES_TEXT];
     if (rule->by_outcome) {
-        char text[RN_STATUSES_TEXT];
-
         rn_statuses_write(&rule->charge_on, text);
         rn_members_text(w->m, "charge_on", rn_slice_of(text));
     }
@@ -177,7 +175,7 @@ static void put_charge(struct writer *w, const struct rn_explained_rule *seen)
     }
     rn_members_bool(w->m, "shadow", rule->shadow || seen->ruleset->shadow);
     rn_members_open(w->m, "limits", '[');
-    code = rn_explanation_put_limits(w->m, seen);
+    int code = rn_explanation_put_limits(w->m, seen);
     w->error = w->error ? w->error : code;
     rn_members_close(w->m, ']');
 }

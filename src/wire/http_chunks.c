@@ -3,7 +3,6 @@
  * Finds the end of a chunked body (RFC 9112 §7.1), and refuses a body that grows too long.
  * A size is hexadecimal digits only: no extensions, and no trailers after the last chunk.
  */
-#include "wire/hex.h"
 #include "wire/http_internal.h"
 
 #define DIGITS_MAX 8 /* of a size */
@@ -22,7 +21,7 @@ enum state {
 static enum rn_parse read_size(struct rn_http_parser *parser, const struct rn_http_limits *limits,
                                char c, struct rn_http_error *error)
 {
-    int digit = rn_hex_digit(c);
+    int digit = rn_parse_hex_digit(c);
     uint64_t wire = parser->seen - parser->head_bytes;
 
     if (digit >= 0) {

@@ -2,7 +2,6 @@
 /*
  * Queries as HTML forms encode them: name=value&name=value, %XX, and + for a space.
  */
-#include "wire/hex.h"
 #include "wire/http.h"
 
 /* Decodes to *out and advances it. Bad escapes stay as they are. */
@@ -17,8 +16,8 @@ static struct rn_slice decode(struct rn_slice text, char **out, bool *bad)
         if (c == '+') {
             c = ' ';
         } else if (c == '%') {
-            int high = text.len - i > 2 ? rn_hex_digit(text.data[i + 1]) : -1;
-            int low = text.len - i > 2 ? rn_hex_digit(text.data[i + 2]) : -1;
+            int high = text.len - i > 2 ? rn_parse_hex_digit(text.data[i + 1]) : -1;
+            int low = text.len - i > 2 ? rn_parse_hex_digit(text.data[i + 2]) : -1;
 
             if (high >= 0 && low >= 0) {
                 c = (char)(high << 4 | low);

@@ -255,15 +255,3 @@ enum rn_json_kind rn_json_read(struct rn_json *json, struct rn_json_token *token
         *token = (struct rn_json_token){.kind = RN_JSON_BAD};
     return token->kind;
 }
-
-bool rn_json_skip(struct rn_json *json, const struct rn_json_token *token)
-{
-    uint8_t depth = json->depth;
-
-    if (token->kind != RN_JSON_OBJECT && token->kind != RN_JSON_ARRAY)
-        return token->kind != RN_JSON_BAD;
-    while (json->depth >= depth)
-        if (rn_json_next(json).kind == RN_JSON_BAD)
-            return false;
-    return true;
-}

@@ -58,9 +58,6 @@ static inline struct rn_json_token rn_json_next(struct rn_json *json)
     rn_json_read(json, &token);
     return token;
 }
-/* Skips the rest of the object or array that `token` began, with its END; does nothing for other
- * tokens. False: BAD. */
-bool rn_json_skip(struct rn_json *json, const struct rn_json_token *token);
 /* Reports an error at a token (its `at` or `name_at`): all later tokens are BAD. Only the first
  * error is kept. It gets the code RATION_EINVAL, line and column (in bytes), and its text begins
  * with "column C: ", or "line L column C: " if the JSON has several lines. Returns

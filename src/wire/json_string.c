@@ -4,8 +4,8 @@
 
 #include "base/utf8.h"
 #include "wire/format.h"
-#include "wire/hex.h"
 #include "wire/json_internal.h"
+#include "wire/parse.h"
 
 const bool rn_json_plain[256] = {
     0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, /* control characters */
@@ -46,7 +46,7 @@ static bool read_unit(const struct unescaping *u, const char *p, uint32_t *unit)
 {
     *unit = 0;
     for (int i = 2; i < 6; i++) {
-        int digit = p + i < u->end ? rn_hex_digit(p[i]) : -1;
+        int digit = p + i < u->end ? rn_parse_hex_digit(p[i]) : -1;
 
         if (digit < 0)
             return expected_at(u, p + i, "four hexadecimal digits after \\u");

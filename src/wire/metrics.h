@@ -77,11 +77,6 @@ static inline void rn_metrics_histogram_add_many(struct rn_histogram *h, int64_t
     rn_metrics_histogram_count(&h->sum_ns, time * count);
 }
 
-static inline void rn_metrics_histogram_add(struct rn_histogram *h, int64_t ns)
-{
-    rn_metrics_histogram_add_many(h, ns, 1);
-}
-
 void rn_metrics_histogram_merge(struct rn_histogram *into, const struct rn_histogram *from);
 /* Writes the samples NAME_bucket with the label le, cumulative, NAME_sum in seconds and
  * NAME_count. At most RN_METRICS_LABELS_MAX labels. */

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The result of a parser whose input may arrive in pieces.
- */
+/* What the parsers share: the result of one whose input may arrive in pieces, and hex digits. */
 #ifndef RN_WIRE_PARSE_H
 #define RN_WIRE_PARSE_H
 
@@ -10,5 +8,14 @@ enum rn_parse {
     RN_PARSE_MORE, /* correct so far */
     RN_PARSE_BAD,  /* answer and close the connection */
 };
+
+/* The value of a hexadecimal digit of either case, or -1. */
+static inline int rn_parse_hex_digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    c = (char)(c | 0x20);
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
 
 #endif

@@ -7,8 +7,6 @@
 
 #include <stdio.h>
 
-#include "wire/hex.h"
-
 #define DIGITS_MAX 19 /* the most digits of a length */
 #define BULK_MIN 6    /* the shortest argument: $0 CR LF CR LF */
 
@@ -128,8 +126,9 @@ static const char *unquote(const char *p, const char *end, char quote, char **ou
         if (c == '\\' && p < end && quote == '"') {
             const char *letter = *p != '\0' ? strchr(letters, *p) : NULL;
 
-            if (*p == 'x' && end - p >= 3 && rn_hex_digit(p[1]) >= 0 && rn_hex_digit(p[2]) >= 0) {
-                c = (char)(rn_hex_digit(p[1]) << 4 | rn_hex_digit(p[2]));
+            if (*p == 'x' && end - p >= 3 && rn_parse_hex_digit(p[1]) >= 0 &&
+                rn_parse_hex_digit(p[2]) >= 0) {
+                c = (char)(rn_parse_hex_digit(p[1]) << 4 | rn_parse_hex_digit(p[2]));
                 p += 3;
             } else {
                 c = letter ? meanings[letter - letters] : *p;

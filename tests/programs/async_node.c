@@ -28,6 +28,7 @@
 #define PLACES 4096
 #define ROWS 16
 #define MS INT64_C(1000000)
+#define REPLIES_NS (1000 * MS) /* at the end */
 
 /* What the file of the tally is used for here; test_async.py reads it by position. */
 struct row {
@@ -191,21 +192,27 @@ static void worker_begins(void *arg, struct rn_loop *loop)
     beat(&run.beat);
 }
 
+static bool is_busy(const void *async)
+{
+    return rn_async_is_busy(async);
+}
+
 static void worker_ends(void *arg, struct rn_loop *loop)
 {
     const struct rn_async_counts *c = rn_async_counts(run.async);
 
-    (void)arg, (void)loop;
+    (void)arg;
     uint64_t strict_trips = rn_redis_counts(run.redis)->calls;
 
+    rn_timer_cancel(rn_loop_wheel(loop), &run.beat);
     rn_async_stop(run.async);
+    rn_loop_run_while(loop, is_busy, run.async, REPLIES_NS);
     rn_redis_free(run.redis);
     printf("{\"decided\":%" PRIu64 ",\"passed\":%" PRIu64 ",\"reports\":%" PRIu64
            ",\"units\":%" PRIu64 ",\"trips\":%" PRIu64 ",\"resent\":%" PRIu64
            ",\"unreported\":%" PRIu64 ",\"strict_trips\":%" PRIu64 "}\n",
            c->decided, c->passed, c->reports, c->units, c->trips, c->resent, c->unreported,
            strict_trips);
-    rn_timer_cancel(rn_loop_wheel(loop), &run.beat);
     rn_async_free(run.async);
 }
 

@@ -12,7 +12,7 @@ int main(void)
     struct rn_buf out = {0};
 
     for (int64_t ns = 1; ns < INT64_C(10000000000); ns = ns * 3 / 2 + 1)
-        rn_metrics_histogram_add(&h, ns);
+        rn_metrics_histogram_add_many(&h, ns, 1);
     rn_metrics_begin(&out, "ration_decisions_total", RN_METRICS_COUNTER, "Decisions by rule.");
     rn_metrics_put(&out, "ration_decisions_total", labels, 2, 12);
     rn_metrics_begin(&out, "ration_load_ratio", RN_METRICS_GAUGE, "How full the table is.");

@@ -35,7 +35,7 @@
 
 #define DEPTH_MAX 512
 #define MS INT64_C(1000000)
-#define REST_NS (20 * MS)
+#define REPLIES_NS (1000 * MS) /* at the end, at least */
 
 struct place {
     struct rn_timer timer; /* first */
@@ -89,8 +89,7 @@ static void note_take(const struct place *p, int64_t now_ns, bool admitted)
         abort();
 }
 
-/* By a timer, so that no answer leads to the next take on the same stack. After the last take
- * the node stops by a timer, too: units of a renewal in flight could not be given back. */
+/* By a timer, so that no answer leads to the next take on the same stack. */
 static void ended(struct place *p, int error, bool allowed)
 {
     int64_t now_ns = clock_ns(), took = now_ns - p->begun_ns;
@@ -100,7 +99,7 @@ static void ended(struct place *p, int error, bool allowed)
     *(error != 0 ? &run.failed : allowed ? &run.allowed : &run.refused) += 1;
     if (++run.ended == run.count)
         run.last = p;
-    set(&p->timer, run.last == p ? REST_NS : run.pace_ms * MS);
+    set(&p->timer, run.last == p ? 0 : run.pace_ms * MS);
 }
 
 static void on_done(void *arg, struct rn_charge *batch, size_t n)
@@ -236,6 +235,11 @@ static void print_shards(void)
     printf("}}\n");
 }
 
+static bool is_busy(const void *leased)
+{
+    return rn_leased_is_busy(leased);
+}
+
 static void worker_ends(void *arg, struct rn_loop *loop)
 {
     const struct rn_redis_counts *c = rn_redis_counts(run.redis);
@@ -248,13 +252,20 @@ static void worker_ends(void *arg, struct rn_loop *loop)
         {"refreshes", &c->refreshes}, {"clock_steps", &c->clock_steps},
     };
 
-    (void)arg, (void)loop;
+    (void)arg;
     printf("{\"allowed\":%ld,\"refused\":%ld,\"failed\":%ld,\"unanswered\":%ld,\"worst_ms\":%.3f,",
            run.allowed, run.refused, run.failed, run.begun - run.ended, (double)run.worst_ns / 1e6);
     if (run.leased)
         print_leases();
     print_rows(rows, sizeof rows / sizeof *rows);
     print_shards();
+    fflush(stdout);
+    run.begun = run.count; /* no more takes */
+    if (run.leased) {
+        rn_leased_stop(run.leased);
+        rn_loop_run_while(loop, is_busy, run.leased,
+                          run.deadline_ns > REPLIES_NS ? run.deadline_ns : REPLIES_NS);
+    }
     rn_leased_free(run.leased);
     rn_redis_free(run.redis);
     for (long i = 0; i < run.depth; i++)

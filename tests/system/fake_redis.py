@@ -2,6 +2,7 @@
 """A server that passes for a Redis, a node of a cluster or a Sentinel, and says what a test
 wants."""
 
+import collections
 import re
 import socket
 import struct
@@ -36,6 +37,8 @@ class FakeRedis:
         self.role = b"master"
         self.slot, self.words = None, []  # of the last call
         self.secret = b""
+        self.heard = collections.Counter()  # commands
+        self.mutes = []  # to each of these commands, once, the reply is silence on that connection
         self.welcome = threading.Event()  # cleared: new connections are not greeted
         self.welcome.set()
         self.url = f"redis://127.0.0.1:{self.port}"
@@ -72,6 +75,10 @@ class FakeRedis:
                 return  # the node has gone, or was sent away
 
     def reply(self, words):
+        self.heard[words[0]] += 1
+        if words[0] in self.mutes:
+            self.mutes.remove(words[0])
+            return b""
         if words[0] == b"INFO":
             self.welcome.wait(PATIENCE)
             return bulk(b"role:master\r\nmaster_replid:%040x\r\n" % self.connections)
@@ -111,6 +118,15 @@ class FakeRedis:
     def charges(self):
         """How many the last call has."""
         return len(self.words[4 + len(self.keys())])
+
+    def is_report(self):
+        """Whether the last call is one of an async limit."""
+        return b":r:" in self.words[3]
+
+    def report_answer(self, number):
+        """Of the last call: the states of its keys, none of which has one."""
+        return b"*%d\r\n" % (4 * len(self.keys()) - 2) + bulk(number) + b":1800000000000000\r\n" + \
+            b":0\r\n" * (4 * len(self.keys()) - 4)
 
     def admit(self, nonce):
         """An answer that admits all of them."""

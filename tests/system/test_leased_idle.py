@@ -26,7 +26,8 @@ RULES = "limits:\n" + "".join(
     f"  - {{ name: {name}, when: {{ path: /{name} }}, key: user, limit: {limit}, consistency: leased,\n"
     "      on_store_failure: refuse }\n" for name, limit in ALGORITHMS.items())
 PATIENT = ["--redis-deadline", "5s"]
-TRIES = 3  # a machine that stalls for longer than a lease is not well
+TRIES = 5  # a machine that stalls for longer than a lease is not well
+QUIET = 2  # s without an admission: there is nothing left
 
 
 def take(resp, path, user, count):
@@ -53,18 +54,22 @@ def total(nodes, name):
 
 
 def drive(resps, keys, admitted):
-    """Each key to its part of the limit, by several nodes at a time."""
+    """Each key to its part of the limit, by several nodes at a time; less of a key of which units were
+    lost."""
     for key, part in keys.items():
-        while admitted[key] < part * AMOUNT:
+        last = time.monotonic()
+        while admitted[key] < part * AMOUNT and time.monotonic() < last + QUIET:
             rest = int(part * AMOUNT) - admitted[key] + 1
-            admitted[key] += sum(take(resp, *key, min(rest // 2 + 1, 60)) for resp in resps)
+            got = sum(take(resp, *key, min(rest // 2 + 1, 60)) for resp in resps)
+            admitted[key] += got
+            last = time.monotonic() if got else last
 
 
 def exhaust(resp, keys, admitted):
     """Asks one node for all the rest. Where little is left, it asks Redis for it every 125 ms
     and refuses in between."""
     last = time.monotonic()
-    while time.monotonic() < last + 1:
+    while time.monotonic() < last + QUIET:
         for key in keys:
             got = take(resp, *key, AMOUNT + 1 - admitted[key])
             admitted[key] += got

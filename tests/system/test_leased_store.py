@@ -5,6 +5,7 @@ hardly less while all is well."""
 
 import bisect
 import contextlib
+import json
 import pathlib
 import random
 import signal
@@ -70,10 +71,11 @@ def window_excess(made, amount, period_s, offset_ns):
     return max(counts.values()) - amount
 
 
-def harass(nodes, start, seconds, source, stop=True, kill=True):
-    """Freezes and kills nodes; a killed one is followed by another."""
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
+def harass(nodes, start, seconds, source, log, enough, stop=True, kill=True):
+    """Freezes and kills nodes, until enough was admitted; a killed one is followed by another."""
+    begun = time.monotonic()
+    while time.monotonic() < begun + seconds or \
+            (len(admissions(log)) <= enough and time.monotonic() < begun + PATIENCE):
         at = source.randrange(len(nodes))
         if kill and source.random() < 0.4:
             nodes[at].kill()
@@ -92,7 +94,7 @@ def test_four_nodes_that_are_killed_and_frozen_admit_no_more_than_the_limit(serv
         return Node(server.path, log, "500 per second burst 250").up()
 
     nodes = [start() for _ in range(4)]
-    harass(nodes, start, 4, source)
+    harass(nodes, start, 4, source, log, enough=500)
     results = [node.stop() for node in nodes]
     made = admissions(log)
     assert excess(made, 250, 500) <= 1
@@ -119,8 +121,10 @@ def test_units_held_before_a_freeze_are_not_spent_after_it(server, tmp_path):
         freeze(*modest)
         time.sleep(asleep)
         greedy = Node(server.path, log, limit, depth=64, pace=0, mode="cold").up()
+        before = len(admissions(log))
         wake(*modest)
         time.sleep(0.6)
+        wait_for(lambda: len(admissions(log)) > before + 800, "more than a bucket holds")
         greedy.kill()
     results = [node.stop() for node in modest]
     made = admissions(log)
@@ -153,7 +157,7 @@ def test_a_network_that_fails_costs_but_never_mints(server, tmp_path):
 
         nodes = [start() for _ in range(4)]
         proxy.set(0, "late=0.1 delay=0.2 cut=0.005 mute=0.005")
-        harass(nodes, start, 5, source, kill=False)
+        harass(nodes, start, 5, source, log, enough=500, kill=False)
         results = [node.stop() for node in nodes]
     made = admissions(log)
     assert excess(made, 250, 500) <= 1
@@ -168,7 +172,7 @@ def test_windows_are_never_exceeded(server, tmp_path, algorithm):
         return Node(server.path, log, "600 per second", algorithm).up()
 
     nodes = [start() for _ in range(4)]
-    harass(nodes, start, 3, source)
+    harass(nodes, start, 3, source, log, enough=600)
     results = [node.stop() for node in nodes]
     offset_ns = time.time_ns() - time.clock_gettime_ns(time.CLOCK_BOOTTIME)
     made = admissions(log)
@@ -190,7 +194,7 @@ def test_a_log_is_never_exceeded_in_any_period(server, tmp_path):
         return Node(server.path, log, "600 per second", "sliding-log").up()
 
     nodes = [start() for _ in range(4)]
-    harass(nodes, start, 4, source)
+    harass(nodes, start, 4, source, log, enough=600)
     results = [node.stop() for node in nodes]
     made = admissions(log)
     assert log_excess(made, 600, 1) <= 0
@@ -205,9 +209,11 @@ def test_a_hot_key_gets_nearly_all_units_with_few_calls(server, tmp_path):
     made = admissions(log)
     share = len(made) / ideal(log, 2000, 2000)
     trips = sum(r["calls"] + r["lease_calls"] for r in results) / 100_000
+    times = [abs(time_ns) for take in takes(log) for time_ns in take]
+    seconds = (max(times) - min(times)) / SECOND
     print(f"leased, hot key: {share:.1%} of an ideal bucket (goal 97 %), {trips:.4f} trips per decision (goal 0.01)")
     assert excess(made, 2000, 2000) <= 1
-    assert share > 0.75 and trips < 0.02, "far from the goals, however busy the machine is"
+    assert share > 0.75 and trips < max(0.02, 4 * 20 * seconds / 100_000), "far from the goals, however busy the machine is"
 
 
 def test_a_rush_on_a_cold_key_is_strict_for_one_call(server, tmp_path):
@@ -231,6 +237,7 @@ def test_keys_of_a_cluster_are_leased_where_they_are(tmp_path):
             node.up()
         cluster.masters()[0].client().execute_command("SCRIPT", "FLUSH")
         time.sleep(1.5)
+        wait_for(lambda: len(takes(log)) > 5000, "many takes of each key")
         results = [node.stop() for node in nodes]
         used = [bool(master.client().keys("ration:{*}:B:*")) for master in cluster.masters()]
     assert sum(used) > 1 and all(r["promoted"] >= keys and r["lost"] == 0 for r in results)
@@ -354,10 +361,16 @@ limits:
     assert calls < 150_000 / 10
 
 
-def state_of(client):
-    """Units missing from a bucket of which 1000 refill in a day, and leases."""
+def waits_for_a_lease(log):
+    """Whether the node, which takes every few milliseconds, has taken nothing for long."""
+    times = [abs(ended) for _, ended in takes(log)]
+    return times and time.clock_gettime_ns(time.CLOCK_BOOTTIME) - max(times) > SECOND / 5
+
+
+def state_of(client, per_day=1000):
+    """Units missing from a bucket of which so many refill in a day, and leases."""
     value = client.get(client.keys("ration:{*}:B:*")[0])
-    return struct.unpack("<d", value[:8])[0] / 86_400 / 1000, (len(value) - 24) // 32
+    return struct.unpack("<d", value[:8])[0] / 86_400_000_000 * per_day, (len(value) - 24) // 32
 
 
 def test_a_clean_stop_gives_back_unused_units(server, tmp_path):
@@ -367,6 +380,22 @@ def test_a_clean_stop_gives_back_unused_units(server, tmp_path):
     wait_for(lambda: state_of(server.client())[1] == 0)
     missing = state_of(server.client())[0]
     assert result["allowed"] - 1 < missing <= result["allowed"] + result["late"]
+
+
+def test_a_clean_stop_gives_back_the_units_of_a_renewal_in_flight(server, tmp_path):
+    """Redis has granted them, and the node ends before it hears of it."""
+    log = tmp_path / "log"
+    with Proxy(tmp_path, server.path, lines=1) as proxy:
+        node = Node(proxy.paths[0], log, "100000 per 24h", depth=4, pace=5, deadline_ms=20_000).up()
+        wait_for(lambda: server.states() and state_of(server.client())[1] == 1)
+        with proxy.replies_held():
+            wait_for(lambda: waits_for_a_lease(log))
+            node.process.send_signal(signal.SIGTERM)
+            result = json.loads(node.process.stdout.readline())
+        assert node.process.wait(PATIENCE) == 0
+    missing, leases = state_of(server.client(), 100_000)
+    assert leases == 0 and result["granted"] > 0
+    assert missing <= result["allowed"] + result["late"] + 0.5
 
 
 def test_every_process_is_a_new_holder(server, tmp_path):

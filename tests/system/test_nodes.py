@@ -118,7 +118,7 @@ class RandomFaults:
 def serves_again(nodes, load, index):
     now = len(load.decisions)
     try:
-        wait_for(lambda: any(t.node == index and t.allowed for t in load.decisions[now:]), seconds=10)
+        wait_for(lambda: any(t.node == index and t.allowed for t in load.decisions[now:]))
     except AssertionError:
         answers = sum(t.node == index for t in load.decisions[now:])
         pytest.fail(f"node {index} gave {answers} answers and no admission; {load.failures}\n" +
@@ -138,9 +138,8 @@ def test_four_nodes_admit_no_more_than_the_limit_whatever_happens(tmp_path, mode
                 faults.happen()
             for index in range(NODES):
                 serves_again(nodes, load, index)
+            wait_for(lambda: all(len(load.admissions(path)) > 400 for path in PATHS), "limits to be used up, not only kept")
     judge(load, mode, nodes.killed)
-    assert load.admitted() > 0.2 * min(SECONDS * 800, len(load.decisions)), \
-        "a limit must be used up, not only kept"
 
 
 def test_no_answer_is_taken_for_anothers(tmp_path):

@@ -72,7 +72,8 @@ def test_nodes_share_a_limit_over_every_protocol(tmp_path, server, ask, rules):
 
 
 def test_delayed_requests_form_one_queue_on_all_nodes(tmp_path, server):
-    with start(tmp_path, server) as nodes, contextlib.ExitStack() as stack:
+    slow = RULES.replace("20 per second", "2 per second")  # a busy Redis may need a while for all of them
+    with start(tmp_path, server, slow) as nodes, contextlib.ExitStack() as stack:
         clients = [stack.enter_context(nodes[n % 2].socket()) for n in range(8)]
         with silence(server):  # so that it is asked by all of them at one moment
             for client in clients:
@@ -81,7 +82,7 @@ def test_delayed_requests_form_one_queue_on_all_nodes(tmp_path, server):
         answers = [json.loads(read_http(stack.enter_context(client.makefile("rb")))[2]) for client in clients]
     held = sorted(answer.get("held", 0) for answer in answers if answer["allowed"])
     assert len(held) == 6, "one leaves, five wait"
-    assert all(after - before > 0.03 for before, after in zip(held, held[1:])), held
+    assert all(after - before > 0.2 for before, after in zip(held, held[1:])), held
 
 
 def test_a_place_taken_on_one_node_is_renewed_and_freed_on_another(tmp_path, server):

@@ -4,6 +4,7 @@ and no reply at all. The server is a fake that says what a test wants."""
 
 import contextlib
 import re
+import struct
 import threading
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from concurrent_clients import check, read_http
 from daemon import PATIENCE, Daemon, wait_for
 from fake_redis import NAMES, REFUSING, TRYAGAIN, FakeRedis, admission
+from lease_nodes import LEASE
 from redis_node import LeasedNode, Node, no_node_is_left  # noqa: F401 (a fixture)
 
 SECONDS = 20000  # a deadline that no test waits for
@@ -148,6 +150,47 @@ def test_a_reply_that_is_not_ours_admits_nothing(answer):
     with FakeRedis(lambda number, nonce: None if number else answer) as server:
         result = left_by(Node(server.url, count=10**6, depth=1, pace=20), server)
     assert result["allowed"] == 0 and result["refused"] == 0
+
+
+ASYNC = "limits: [{name: window, key: user, limit: 1000 per 7 days, algorithm: fixed-window, consistency: async}]\n"
+
+
+def test_a_report_reply_with_another_number_is_not_believed_and_the_node_reconnects(tmp_path):
+    reports = []
+
+    def answers(number, nonce):
+        if not server.is_report():
+            return server.admit(nonce)
+        reports.append((nonce, server.connections))
+        return server.report_answer(nonce if len(reports) > 1 else b"99")
+
+    def ask():
+        return node.http("POST", "/v1/check", {"attributes": {"user": "ann"}}).status
+
+    options = ["--workers", 1, "--redis-deadline", "1s"]
+    with FakeRedis(answers) as server, Daemon(tmp_path, ASYNC, [*options, "--redis", server.url]) as node:
+        wait_for(lambda: ask() == 200 and len(reports) > 1)
+    (first, before), (second, after) = reports[:2]
+    assert first == second, "the same report, once more"
+    assert after > before, "over another connection"
+
+
+def test_a_lease_reply_with_another_nonce_grants_nothing_and_the_node_reconnects(tmp_path):
+    """The reply to the first call for units is another's. A call that is the first of another
+    connection is proof enough."""
+    asked = []
+
+    def answers(number, nonce):
+        is_lease = struct.unpack("<d", server.words[5 + len(server.keys())][:8])[0] == LEASE
+        if not is_lease:
+            return server.admit(nonce)
+        asked.append(server.connections)
+        return admission(b"999" if len(asked) == 1 else nonce, (1800000000000000, 0, 0, 10**6, 10**6, 0, 0))
+
+    with FakeRedis(answers) as server:
+        node = LeasedNode(server.url, tmp_path / "log", "1000 per 24h", depth=4, deadline_ms=SECONDS)
+        wait_for(lambda: asked and server.connections > asked[0])
+        assert node.stop()["granted"] == 0
 
 
 def test_a_readonly_replica_is_left_at_once():

@@ -50,7 +50,7 @@ def serving(folder, user="", deadline="5s"):
         with Nodes(folder, "limits:\n" + RULES, [f"redis://{user}127.0.0.1:{server.port}"],
                    ["--redis-deadline", deadline]) as nodes:
             wait_for(lambda: is_up(nodes[0]))
-            assert all(ask(nodes[0], kind) for kind in KINDS)
+            wait_for(lambda: all(ask(nodes[0], kind) for kind in KINDS))
             yield client, nodes[0], server
 
 

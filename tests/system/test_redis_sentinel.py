@@ -52,8 +52,11 @@ sentinel failover-timeout shared 3000
         except OSError:
             return False
 
+    def client(self):
+        return redis.Redis(port=self.port)
+
     def ask(self, *words):
-        with redis.Redis(port=self.port) as client:
+        with self.client() as client:
             return client.execute_command("SENTINEL", *words)
 
     def master_port(self):

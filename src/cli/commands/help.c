@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What `ration help COMMAND` prints. man/ration.1.scd says the same at more
- * length.
+ * What `ration help COMMAND` prints. man/ration.1.scd says the same at more length.
  */
 #include "cli/command.h"
 
@@ -24,10 +23,15 @@
     "  --at TIME         as if it were TIME: +30s, +2 days, 2027-01-31, "                          \
     "2027-01-31T23:59:00+01:00\n"
 
+#define HELP_TLS                                                                                   \
+    "  --cacert FILE     certificates to trust, if its address is https://... (those that this\n"  \
+    "                    system trusts, or RATION_CACERT)\n"                                       \
+    "  --cert FILE, --key FILE  a certificate to show it (none, or RATION_CERT, RATION_KEY)\n"
+
 #define HELP_SERVER                                                                                \
     "  --server[=ADDR]   ask the daemon, as without any FILE\n"                                    \
     "  --token-file FILE the daemon's token, unless RATION_TOKEN has "                             \
-    "it\n" RN_HELP_TLS "  --timeout TIME    for its answer (5s)\n"
+    "it\n" HELP_TLS "  --timeout TIME    for its answer (5s)\n"
 
 const char rn_help_check[] =
     "usage: ration check [OPTION...] FILE... ATTRIBUTE=VALUE...\n"
@@ -60,3 +64,106 @@ const char rn_help_lint[] =
     "apply, costs that never fit, paths that nothing protects.\n\n" HELP_RULES "\n"
     "  --strict          warnings count: exit status 1\n" HELP_OUTPUT
     "\nExit status: 0 no errors, 1 warnings with --strict, 2 errors.\n";
+
+/* --- commands that need a running daemon --------------------------------------------------- */
+
+#define HELP_ATTRIBUTES "  ATTRIBUTE=VALUE   as in a request: ip=192.0.2.7 user=ada path=/login\n"
+
+#define HELP_ADMIN                                                                                 \
+    "  --admin ADDR      where the daemon's admin port is (127.0.0.1:8082, or RATION_ADMIN):\n"    \
+    "                    host:port, :port, unix:PATH, or by TLS https://host:port\n"               \
+    "  --token-file FILE the daemon's token, unless RATION_TOKEN has "                             \
+    "it\n" HELP_TLS "  --timeout TIME    for its answer (5s)\n"                                    \
+    "  --json            what the daemon answered, for programs\n"                                 \
+    "  --color WHEN      auto, always or never\n"
+
+const char rn_help_top[] =
+    "usage: ration top [OPTION...]\n\n"
+    "Shows how much a daemon decides and refuses, and which keys are refused most: live on\n"
+    "a terminal (q ends it), else once.\n\n"
+    "  --count N         number of keys (20)\n"
+    "  --interval TIME   time between two samples (1s)\n"
+    "  --once            one table, after one interval\n" HELP_ADMIN;
+
+const char rn_help_state[] =
+    "usage: ration state [OPTION...] ATTRIBUTE=VALUE...\n\n"
+    "Shows what is left of each limit that applies to a request. Nothing is "
+    "counted.\n\n" HELP_ATTRIBUTES "  --rule NAME       only of this rule\n" HELP_ADMIN
+    "\nExit status: 0 shown, 1 no limit applies, 2 error.\n";
+
+const char rn_help_reset[] =
+    "usage: ration reset [OPTION...] ATTRIBUTE=VALUE...\n\n"
+    "Forgets what was counted for a client in each limit that applies to the "
+    "request.\n\n" HELP_ATTRIBUTES "  --rule NAME       only in this rule\n" HELP_ADMIN
+    "\nExit status: 0 reset, 1 no limit applies, 2 error.\n";
+
+const char rn_help_adjust[] =
+    "usage: ration adjust --rule NAME (--add N | --remaining N) ATTRIBUTE=VALUE...\n\n"
+    "Charges a client more, gives some back, or sets what is left.\n\n" HELP_ATTRIBUTES
+    "  --rule NAME       in this rule\n"
+    "  --add N           charge N more; if negative, give back, never above full\n"
+    "  --remaining N     N are left from now on\n" HELP_ADMIN
+    "\nExit status: 0 done, 1 no limit applies, 2 error.\n";
+
+const char rn_help_override[] =
+    "usage: ration override list [--rule NAME]\n"
+    "       ration override set RULE ATTRIBUTE=VALUE... --limit LIMIT [--for TIME] [--note TEXT]\n"
+    "       ration override delete RULE ATTRIBUTE=VALUE...\n\n"
+    "Another limit for one key of a rule, whatever the rules file says.\n\n"
+    "  RULE              the name of the rule\n"
+    "  ATTRIBUTE=VALUE   all attributes of the rule's key: user=ada\n"
+    "  --limit LIMIT     as in rules: \"1000 per minute\", \"20 per second burst 50\", unlimited\n"
+    "  --for TIME        how long: 90s, 2h, \"3 days\"; without it, until it is deleted\n"
+    "  --note TEXT       shown in the list\n" HELP_ADMIN
+    "\nExit status: 0 done, 1 delete: there was none, 2 error.\n";
+
+const char rn_help_ban[] =
+    "usage: ration ban list\n"
+    "       ration ban add ATTRIBUTE=VALUE... [--for TIME] [--reason TEXT]\n"
+    "       ration ban delete ATTRIBUTE=VALUE...\n\n"
+    "Requests that have all of these attributes are refused.\n\n"
+    "  ATTRIBUTE=VALUE   ip=192.0.2.7, ip=198.51.100.0/24, user=mallory\n"
+    "  --for TIME        how long: 90s, 10m, \"3 days\"; without it, until it is deleted\n"
+    "  --reason TEXT     shown in the list and to the client\n" HELP_ADMIN
+    "\nExit status: 0 done, 1 delete: there was none, 2 error.\n";
+
+const char rn_help_rules[] =
+    "usage: ration rules get\n"
+    "       ration rules push FILE [--if-version N]\n"
+    "       ration rules validate FILE\n"
+    "       ration rules delete\n"
+    "       ration rules reload\n\n"
+    "Reads, replaces or tries the rules of a running daemon. What is pushed is in force at once\n"
+    "and until it is deleted: then the daemon's files hold again. (A daemon without --state\n"
+    "forgets it at the next reload or restart.) With bad rules nothing changes.\n\n"
+    "  FILE              rules; - for standard input\n"
+    "  --if-version N    only if the rules in force are version N\n" HELP_ADMIN
+    "\nExit status: 0 done or valid, 2 error.\n";
+
+const char rn_help_shadow[] =
+    "usage: ration shadow on|off|status\n\n"
+    "In shadow mode the daemon decides and counts, and refuses no request.\n\n" HELP_ADMIN;
+
+const char rn_help_bench[] =
+    "usage: ration bench [OPTION...] [ATTRIBUTE=VALUE...]\n\n"
+    "Sends a daemon as many requests as it answers, or as --rate says, and shows how many that\n"
+    "were and how long they took.\n\n"
+    "  --resp ADDR       its RESP port (127.0.0.1:6380): host:port, :port, unix:PATH, or by TLS\n"
+    "                    rediss://host:port\n"
+    "  --http ADDR       its HTTP port instead; by TLS https://host:port\n" HELP_TLS
+    "  --command NAME    throttle (CL.THROTTLE or /v1/throttle), take (RATION.TAKE or\n"
+    "                    /v1/throttle), check (by rules), ping\n"
+    "  --limit LIMIT     of throttle and take (\"100 per minute\")\n"
+    "  ATTRIBUTE=VALUE   of check (ip={ip} path=/); {key} and {ip} become one of the keys\n"
+    "  --keys N          number of different keys, chosen at random (10000)\n"
+    "  --connections N   (50)\n"
+    "  --pipeline N      requests in flight on each connection, at most (16)\n"
+    "  --threads N       (1)\n"
+    "  --duration TIME   (5s)\n"
+    "  --requests N      number of requests instead, for at most 10 minutes\n"
+    "  --rate N/s        requests are due at fixed times, whatever the daemon does, and are\n"
+    "                    measured from when they were due\n"
+    "  --remote          also to a machine that is not this one\n"
+    "  --json            for programs; times are in seconds\n"
+    "  --color WHEN      auto, always or never\n"
+    "\nExit status: 0 all answered, 2 errors.\n";

@@ -6,9 +6,276 @@
 #include "cli/explain/explain.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
+#include <string.h>
 
 #include "cli/client/daemon.h"
 #include "cli/output/daemon_reply.h"
+#include "cli/output/decision.h"
+
+static void put_label(const struct rn_output *out, const char *label)
+{
+    rn_output_put(out, RN_DIM, "    %-8s", label);
+}
+
+static void put_field(const struct rn_output *out, const char *label, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+static void put_field(const struct rn_output *out, const char *label, const char *format, ...)
+{
+    va_list args;
+
+    put_label(out, label);
+    va_start(args, format);
+    vfprintf(out->file, format, args);
+    va_end(args);
+    fputc('\n', out->file);
+}
+
+/* --- the request ------------------------------------------------------------------- */
+
+/* The path as rules see it, if that differs from the given path. */
+static void put_readings(const struct rn_output *out, const struct rn_options *o,
+                         const struct rn_cli_json *answer)
+{
+    const struct rn_cli_json *all = rn_cli_json_get(answer, "readings"),
+                             *first = all != NULL ? all->first : NULL;
+
+    if (all != NULL && first == NULL)
+        rn_output_put(out, RN_ODD,
+                      "    path can be read in too many ways, so every condition on it holds\n");
+    for (size_t i = 0; first != NULL && first->next == NULL && i < o->attribute_count; i++) {
+        const struct ration_attribute *a = &o->attributes[i];
+
+        if (rn_slice_is((struct rn_slice){a->name, a->name_len}, "path") &&
+            rn_slice_equal(first->text, (struct rn_slice){a->value, a->value_len}))
+            return;
+    }
+    for (const struct rn_cli_json *v = first; v != NULL; v = v->next) {
+        rn_output_put(out, RN_DIM, v == first ? "    path is read as " : "                 or ");
+        rn_output_quoted(out, v->text);
+        rn_output_put(out, RN_PLAIN, "\n");
+    }
+}
+
+/* Its attributes, as given and as rules see them. */
+static void put_request(const struct rn_output *out, const struct rn_options *o,
+                        const struct rn_cli_json *answer)
+{
+    const struct rn_cli_json *seen = rn_cli_json_list(answer, "request");
+
+    rn_output_put(out, RN_BOLD, "request\n");
+    if (o->attribute_count == 0)
+        rn_output_put(out, RN_DIM, "    without attributes; give some, such as path=/login\n");
+    for (size_t i = 0; i < o->attribute_count; i++, seen = seen != NULL ? seen->next : NULL) {
+        const struct ration_attribute *a = &o->attributes[i];
+        struct rn_slice meant = rn_cli_json_text(seen, "meant");
+
+        rn_output_pair(out, "    ", (struct rn_slice){a->name, a->name_len},
+                       (struct rn_slice){a->value, a->value_len});
+        if (rn_cli_json_is_true(seen, "unused"))
+            rn_output_put(out, RN_ODD, "  no rule looks at it");
+        if (meant.len > 0)
+            rn_output_put(out, RN_ODD, "; did you mean %.*s?", (int)meant.len, meant.data);
+        rn_output_put(out, RN_PLAIN, "\n");
+    }
+    put_readings(out, o, answer);
+    for (seen = rn_cli_json_list(answer, "derived"); seen != NULL; seen = seen->next) {
+        struct rn_slice header = rn_cli_json_text(seen, "header");
+
+        rn_output_pair(out, "    ", rn_cli_json_text(seen, "attribute"),
+                       rn_cli_json_text(seen, "value"));
+        rn_output_put(out, RN_DIM, header.data != NULL ? "  from header " : "  from path ");
+        rn_output_escaped(out, header.data != NULL ? header : rn_cli_json_text(seen, "path"));
+        rn_output_put(out, RN_PLAIN, "\n");
+    }
+    rn_output_put(out, RN_PLAIN, "\n");
+}
+
+/* --- why --------------------------------------------------------------------------- */
+
+static void put_reason(const struct rn_output *out, bool holds, struct rn_slice text)
+{
+    rn_output_put(out, holds ? RN_GOOD : RN_BAD, holds ? "    + " : "    - ");
+    rn_output_lines(out, text);
+    rn_output_put(out, RN_PLAIN, "\n");
+}
+
+/* The conditions of a rule that applies; else those that do not hold. */
+static void put_conditions(const struct rn_output *out, const struct rn_cli_json *of, bool applies)
+{
+    const struct rn_cli_json *c = rn_cli_json_list(of, "conditions");
+
+    for (; c != NULL; c = c->next)
+        if (applies || !rn_cli_json_is_true(c, "holds"))
+            put_reason(out, rn_cli_json_is_true(c, "holds"), rn_cli_json_text(c, "text"));
+}
+
+/* `applies  rules.yaml:4`, and a newline. */
+static void put_applies(const struct rn_output *out, const struct rn_cli_json *of, bool applies)
+{
+    uint64_t line = 0;
+
+    rn_output_put(out, applies ? RN_GOOD : RN_DIM, applies ? "applies" : "does not apply");
+    rn_cli_json_u64(of, "line", &line);
+    rn_output_put(out, RN_PLAIN, "  ");
+    rn_output_place(out, rn_cli_json_text(of, "file"), (uint32_t)line);
+    rn_output_put(out, RN_PLAIN, "\n");
+}
+
+/* --- what is charged --------------------------------------------------------------- */
+
+static void put_key_and_tier(const struct rn_output *out, const struct rn_cli_json *rule)
+{
+    const struct rn_cli_json *key = rn_cli_json_get(rule, "key");
+    struct rn_slice tier = rn_cli_json_text(rule, "tier"),
+                    by = rn_cli_json_text(rule, "tier_attribute"),
+                    value = rn_cli_json_text(rule, "tier_value");
+
+    put_label(out, "key");
+    if (key == NULL || key->first == NULL)
+        rn_output_put(out, RN_PLAIN, "none: one counter for all");
+    rn_daemon_reply_attributes(out, key);
+    rn_output_put(out, RN_PLAIN, "\n");
+    if (tier.data == NULL)
+        return;
+    put_label(out, "tier");
+    rn_output_escaped(out, tier.len > 0 ? tier : RN_SLICE("default"));
+    if (by.data != NULL && value.data == NULL)
+        rn_output_put(out, RN_PLAIN, ", the default: %.*s is absent", (int)by.len, by.data);
+    else if (by.data != NULL)
+        rn_output_put(out, RN_PLAIN, "%s by %.*s",
+                      rn_slice_equal(value, tier) ? "," : ", the default,", (int)by.len, by.data);
+    rn_output_put(out, RN_PLAIN, "\n");
+}
+
+static void put_limit(const struct rn_output *out, const struct rn_cli_json *limit)
+{
+    struct rn_slice text = rn_cli_json_text(limit, "text"),
+                    algorithm = rn_cli_json_text(limit, "algorithm");
+    bool window = rn_slice_is(algorithm, "sliding-log") ||
+                  rn_slice_is(algorithm, "sliding-window") ||
+                  (rn_slice_is(algorithm, "fixed-window") && text.len > 0 &&
+                   memmem(text.data, text.len, "calendar", 8) == NULL);
+    uint64_t amount, remaining;
+
+    put_label(out, "limit");
+    rn_output_escaped(out, text);
+    if (window) /* the texts of the others say what they are */
+        rn_output_put(out, RN_PLAIN, ", %.*s", (int)algorithm.len, algorithm.data);
+    if (rn_cli_json_u64(limit, "limit", &amount) &&
+        rn_cli_json_u64(limit, "remaining", &remaining)) {
+        bool over = rn_cli_json_seconds(limit, "retry_after") != 0;
+
+        rn_output_put(out, RN_PLAIN, "; ");
+        rn_output_put(out, over ? RN_BAD : RN_PLAIN, "%" PRIu64 " of %" PRIu64 " left", remaining,
+                      amount);
+    }
+    rn_output_put(out, RN_PLAIN, "\n");
+}
+
+static void put_charge(const struct rn_output *out, const struct rn_cli_json *rule)
+{
+    const struct rn_cli_json *throttle = rn_cli_json_get(rule, "throttle");
+    struct rn_slice statuses = rn_cli_json_text(rule, "charge_on");
+    int64_t max_ns = rn_cli_json_seconds(throttle, "max_delay");
+    char text[RN_TIME_TEXT];
+    uint64_t number = 0;
+
+    rn_cli_json_u64(rule, "cost", &number);
+    put_field(out, "cost", "%" PRIu64, number);
+    if (statuses.len > 0)
+        put_field(out, "charged", "when the answer is known, if its status is %.*s",
+                  (int)statuses.len, statuses.data);
+    if (rn_cli_json_u64(rule, "keep_percent", &number) && number != 0)
+        put_field(out, "leaves", "%" PRIu64 "%% of the limit, to requests of higher priority",
+                  number);
+    if (rn_cli_json_u64(rule, "soft_percent", &number))
+        put_field(out, "soft", "%" PRIu64 "%% more is admitted and marked", number);
+    if (throttle != NULL) {
+        bool requests = rn_cli_json_u64(throttle, "from_requests", &number);
+
+        rn_cli_json_u64(throttle, "from_percent", &number);
+        put_field(out, "throttle", " from %" PRIu64 "%s on, %s%s", number,
+                  requests ? " requests" : "%", max_ns != 0 ? "up to " : "at the rate of the limit",
+                  max_ns != 0 ? rn_output_time(max_ns, text) : "");
+    }
+    if (rn_cli_json_is_true(rule, "shadow")) {
+        put_label(out, "mode");
+        rn_output_put(out, RN_ODD, "shadow: counted, never refused\n");
+    }
+}
+
+/* --- rules and the decision -------------------------------------------------------- */
+
+static void put_rule(const struct rn_output *out, const struct rn_cli_json *rule, bool applies)
+{
+    const struct rn_cli_json *alternatives = rn_cli_json_list(rule, "alternatives"), *v;
+    struct rn_slice name = rn_cli_json_text(rule, "rule"), why = rn_cli_json_text(rule, "why");
+    uint64_t count = 0, number = 1, chosen;
+    bool one_holds = rn_cli_json_u64(rule, "alternative", &chosen);
+
+    rn_output_put(out, RN_BOLD, "%.*s ", (int)name.len, name.data);
+    put_applies(out, rule, applies);
+    put_conditions(out, rule, applies);
+    for (v = alternatives; v != NULL; v = v->next)
+        count++;
+    /* The alternative that matches; or why each of them does not. */
+    for (v = alternatives; v != NULL; v = v->next, number++) {
+        if (one_holds && number != chosen)
+            continue;
+        rn_output_put(out, RN_DIM, "    alternative %" PRIu64 " of %" PRIu64 "\n", number, count);
+        put_conditions(out, v, applies);
+    }
+    if (rn_slice_is(why, "no key") || rn_slice_is(why, "no tier"))
+        put_reason(out, false, rn_cli_json_text(rule, "reason"));
+    if (applies) {
+        put_key_and_tier(out, rule);
+        for (v = rn_cli_json_list(rule, "limits"); v != NULL; v = v->next)
+            put_limit(out, v);
+        if (!rn_slice_is(why, "unlimited"))
+            put_charge(out, rule);
+    }
+    rn_output_put(out, RN_PLAIN, "\n");
+}
+
+/* The list that applies, or the rules; then the decision. */
+static void put_answer(const struct rn_output *out, const struct rn_options *options,
+                       const struct rn_cli_json *answer, const struct ration_outcome *o)
+{
+    const struct rn_cli_json *list = rn_cli_json_get(answer, "list"),
+                             *rule = rn_cli_json_list(answer, "rules");
+    struct rn_list_entry entry = {.file = rn_cli_json_text(list, "file")};
+    struct rn_slice name = rn_cli_json_text(list, "list");
+    uint64_t line = 0;
+    unsigned hidden = 0;
+
+    rn_cli_json_u64(list, "line", &line);
+    entry.line = (uint32_t)line;
+    if (list != NULL) {
+        rn_output_put(out, RN_BOLD, "%.*s list ", (int)name.len, name.data);
+        put_applies(out, list, true);
+        put_conditions(out, list, true);
+        rn_output_put(out, RN_DIM, "    so no rule is asked\n\n");
+    }
+    for (; list == NULL && rule != NULL; rule = rule->next) {
+        bool applies = rn_cli_json_is_true(rule, "applies");
+
+        if (applies || !options->matching)
+            put_rule(out, rule, applies);
+        else
+            hidden++;
+    }
+    if (hidden != 0)
+        rn_output_put(out, RN_DIM, "%u rule%s not apply\n\n", hidden,
+                      hidden == 1 ? " does" : "s do");
+    rn_output_put(out, RN_BOLD, "would be ");
+    rn_cli_decision_line(out, o, list != NULL ? &entry : NULL, false);
+    if (o->decision.allowed && o->decision.decided_by >= 0 && o->limit_count > 1)
+        rn_output_put(out, RN_PLAIN, "; %s is nearest its limit", o->rule);
+    rn_output_put(out, RN_DIM, "\nnothing was counted\n");
+}
+
+/* --- the command -------------------------------------------------------------------- */
 
 static int explain_files(struct rn_offline *offline)
 {
@@ -41,10 +308,10 @@ static int explain_files(struct rn_offline *offline)
     } else {
         const struct rn_cli_json *answer = rn_cli_json_parse(&arena, json.data, json.len, NULL);
 
-        rn_cli_explain_put_request(&out, o, answer);
+        put_request(&out, o, answer);
         if (offline->envoy)
             rn_cli_explain_put_descriptor(&out, offline, &outcome);
-        rn_cli_explain_put_answer(&out, o, answer, &outcome);
+        put_answer(&out, o, answer, &outcome);
     }
     rn_arena_done(&arena);
     rn_buf_done(&json);
@@ -73,8 +340,8 @@ static int explain_daemon(struct rn_daemon *d)
     if (d->options->json) {
         rn_daemon_print(d);
     } else {
-        rn_cli_explain_put_request(&out, d->options, d->answer);
-        rn_cli_explain_put_answer(&out, d->options, d->answer, &outcome);
+        put_request(&out, d->options, d->answer);
+        put_answer(&out, d->options, d->answer, &outcome);
     }
     return outcome.decision.allowed ? RN_EXIT_OK : RN_EXIT_REFUSED;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * `ration explain`: explain.c gets the JSON that POST /v1/explain answers, from rules files or
- * from a daemon; text.c prints it for people; descriptor.c explains Envoy's descriptors.
+ * from a daemon, and prints it for people; descriptor.c explains Envoy's descriptors.
  */
 #ifndef RN_CLI_EXPLAIN_EXPLAIN_H
 #define RN_CLI_EXPLAIN_EXPLAIN_H
@@ -10,14 +10,6 @@
 #include "cli/offline.h"
 #include "cli/output/output.h"
 #include "wire/explanation.h"
-
-/* The request: its attributes, as given and as rules see them. */
-void rn_cli_explain_put_request(const struct rn_output *out, const struct rn_options *options,
-                                const struct rn_cli_json *answer);
-/* The list that applies, or the rules; then the decision. */
-void rn_cli_explain_put_answer(const struct rn_output *out, const struct rn_options *options,
-                               const struct rn_cli_json *answer,
-                               const struct ration_outcome *outcome);
 
 /* The path of the descriptor on the command line through Envoy's rules: for people, and as JSON.
  * `outcome` is that of a decision that counts nothing. */

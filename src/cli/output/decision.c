@@ -26,7 +26,7 @@ void rn_cli_decision_find(const struct rn_offline *s, struct rn_matched_limits *
                                entries, rn_offline_entries(s, entries), parts, &part_count);
     if (limit != NULL && limit->limit != NULL)
         matched->limits[matched->count++] = limit->limit;
-    if (!rn_offline_is_native(s))
+    if (s->envoy && !s->ruleset->apply_to_envoy)
         return;
     matches = malloc(sizeof *matches); /* if out of memory, only texts are missing */
     if (matches == NULL)
@@ -35,7 +35,9 @@ void rn_cli_decision_find(const struct rn_offline *s, struct rn_matched_limits *
     matched->entry = matches->entry;
     for (uint32_t i = 0; i < matches->count; i++) {
         const struct rn_tier *tier = matches->items[i].tier;
-        uint32_t count = rn_offline_asks(s, matches->items[i].rule) ? tier->limit_count : 0;
+        const struct rn_rule *rule = matches->items[i].rule;
+        bool asked = !rule->envoy && (!s->envoy || rule->for_envoy);
+        uint32_t count = asked ? tier->limit_count : 0;
 
         for (uint32_t k = 0; k < count && matched->count < RATION_CHARGES_MAX; k++)
             matched->limits[matched->count++] = tier->limits[k];

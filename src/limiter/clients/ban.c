@@ -109,10 +109,11 @@ static int enter_kind(struct rn_client_index *index, const struct rn_ban_kind *w
     return 0;
 }
 
-/* The kind of a ban, and the hash of its values. Attributes that the rules take for addresses are
- * compared as such, if the value is one. */
+/* The kind of a ban, the hash of its values, and its bit in the filter. Attributes that the rules
+ * take for addresses are compared as such, if the value is one. */
 static uint64_t describe(const struct rn_client_index *index, const struct rn_book *book,
-                         const struct rn_client *client, struct rn_ban_kind *kind)
+                         const struct rn_client *client, struct rn_ban_kind *kind,
+                         struct rn_ban_bit *bit)
 {
     const struct rn_ruleset *ruleset = book->ruleset;
     struct rn_client sorted = *client;
@@ -141,6 +142,9 @@ static uint64_t describe(const struct rn_client_index *index, const struct rn_bo
             v.text = paths.text[0];
         }
         hash_value(&s, part, &v);
+        if (i == 0)
+            *bit = part->bits != 0 ? rn_ban_filter_network(&v.ip, part->prefix)
+                                   : rn_ban_filter_text(v.text);
     }
     return rn_siphash_done(&s);
 }
@@ -149,8 +153,9 @@ int rn_ban_check(const struct rn_client_index *index, const struct rn_book *book
                  const struct rn_client *client, struct ration_error *error)
 {
     struct rn_ban_kind wanted;
+    struct rn_ban_bit bit;
 
-    describe(index, book, client, &wanted);
+    describe(index, book, client, &wanted, &bit);
     if (find_kind(index, &wanted) < RATION_BAN_KINDS_MAX)
         return 0;
     return rn_error_set(error, RATION_EFULL, 0,
@@ -175,11 +180,12 @@ int rn_ban_enter(struct rn_client_index *index, const struct rn_book *book,
 {
     struct rn_ban_kind wanted, *kind;
     struct rn_ban *ban, *before;
+    struct rn_ban_bit bit;
     int code;
 
     if (client->count == 0 || client->count > RATION_BAN_ATTRIBUTES_MAX)
         return RATION_EINVAL;
-    *hash = describe(index, book, client, &wanted);
+    *hash = describe(index, book, client, &wanted, &bit);
     before = rn_map_find(&index->bans, *hash);
     if (before && !replaces) {
         index->bans_meet = true;
@@ -198,6 +204,7 @@ int rn_ban_enter(struct rn_client_index *index, const struct rn_book *book,
     if (client->note.len != 0)
         memcpy(ban->reason, client->note.data, client->note.len);
     add_live(kind, 1);
+    rn_ban_filter_add(&index->ban_filter, &kind->parts[0], bit);
     before = rn_map_put(&index->bans, *hash, ban);
     if (before)
         retire(index, before);
@@ -248,10 +255,12 @@ static const struct rn_ban *find_of_kind(const struct rn_client_index *index,
     return rn_map_find(&index->bans, rn_siphash_done(&s));
 }
 
-const struct rn_ban *rn_ban_find(const struct ration *r, const struct rn_client_index *index,
-                                 const struct rn_values *values,
-                                 const struct ration_request *request, int64_t now_ns,
-                                 int64_t *left_ns)
+/* By one reading of the path. */
+static const struct rn_ban *find_by_reading(const struct ration *r,
+                                            const struct rn_client_index *index,
+                                            const struct rn_values *values,
+                                            const struct ration_request *request, int64_t now_ns,
+                                            int64_t *left_ns)
 {
     uint32_t count = __atomic_load_n(&index->kind_count, __ATOMIC_ACQUIRE);
     const struct rn_ban *longest = NULL;
@@ -274,6 +283,23 @@ const struct rn_ban *rn_ban_find(const struct ration *r, const struct rn_client_
         }
     }
     return longest;
+}
+
+const struct rn_ban *rn_ban_find(const struct ration *r, const struct rn_book *book,
+                                 struct rn_values *values, const struct ration_request *request,
+                                 int64_t now_ns, int64_t *left_ns)
+{
+    const struct rn_client_index *index = rn_book_client_index(book);
+
+    if (!index || rn_likely(!rn_ban_filter_passes(&index->ban_filter, values, request)))
+        return NULL;
+    const struct rn_ban *ban = find_by_reading(r, index, values, request, now_ns, left_ns);
+
+    for (uint32_t n = 1; !ban && values && n < values->paths.count; n++) {
+        rn_values_read_as(book->ruleset, values, n);
+        ban = find_by_reading(r, index, values, request, now_ns, left_ns);
+    }
+    return ban;
 }
 
 bool rn_ban_any(struct ration *r)

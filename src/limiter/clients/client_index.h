@@ -12,6 +12,7 @@
 
 #include <ration/rules.h>
 
+#include "limiter/clients/ban_filter.h"
 #include "limiter/clients/client.h"
 #include "limiter/clients/map.h"
 #include "limiter/rulebook/book.h"
@@ -40,13 +41,6 @@ struct rn_override_rule {
     uint32_t variant_count;
 };
 
-/* An attribute that a kind of ban compares. Each kind needs one look-up. */
-struct rn_ban_part {
-    struct rn_slice name;
-    uint16_t number;      /* among the ruleset's attributes, or RN_NO_ATTRIBUTE */
-    uint8_t bits, prefix; /* an address of 32 or 128 bits cut to that; 0: a text */
-};
-
 struct rn_ban_kind {
     uint32_t live; /* bans; 0: not looked up */
     uint32_t count;
@@ -67,6 +61,7 @@ struct rn_client_index {
     struct rn_override_rule **rules; /* by rn_rule.index; NULL: none */
     uint32_t kind_count;
     struct rn_ban_kind kinds[RATION_BAN_KINDS_MAX];
+    struct rn_ban_filter ban_filter;
 
     /* Only the thread that changes it uses these: */
     struct rn_hash_key secret, ban_seed;
@@ -144,11 +139,11 @@ int rn_ban_enter(struct rn_client_index *index, const struct rn_book *book,
 void rn_ban_leave(struct rn_client_index *index, uint64_t hash);
 
 /* The ban of a request at `now_ns` (may be RATION_NOW), or NULL. `values` may be NULL: then only
- * the attributes of the request count. *left_ns is how long the ban lasts. */
-const struct rn_ban *rn_ban_find(const struct ration *r, const struct rn_client_index *index,
-                                 const struct rn_values *values,
-                                 const struct ration_request *request, int64_t now_ns,
-                                 int64_t *left_ns);
+ * the attributes of the request count. All readings of its path are tried: afterwards `values` are
+ * by any of them. *left_ns is how long the ban lasts. */
+const struct rn_ban *rn_ban_find(const struct ration *r, const struct rn_book *book,
+                                 struct rn_values *values, const struct ration_request *request,
+                                 int64_t now_ns, int64_t *left_ns);
 
 /* Whether there is a ban at all, in force or expired. */
 bool rn_ban_any(struct ration *r);

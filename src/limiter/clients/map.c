@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Open addressing, at most three quarters used. One thread at a time in here.
+ * Open addressing, at most half used: most keys that are looked up are not there, and such a search
+ * goes on to the next unused slot. One thread at a time in here.
  */
 #include "limiter/clients/map.h"
 
@@ -26,7 +27,7 @@ bool rn_map_reserve(struct rn_map *map)
     uint64_t slots = map->table ? map->table->mask + 1 : 0;
     struct rn_map_table *old = map->table, *t;
 
-    if (4 * ((uint64_t)map->used + 1) <= 3 * slots)
+    if (2 * ((uint64_t)map->used + 1) <= slots)
         return true;
     for (slots = SLOTS_MIN; slots < 3 * ((uint64_t)map->live + 1);)
         slots *= 2;

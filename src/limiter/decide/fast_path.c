@@ -1,23 +1,64 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "limiter/decide/fast_path.h"
 
+#include "limiter/clients/client_index.h"
 #include "limiter/decide/gather.h"
+#include "limiter/factor.h"
 #include "limiter/limiter.h"
 
-/* Whether one RN_TAKE decides: no step of transaction.h is needed, and rn_outcome_admit fills in
- * the whole outcome. This depends on the rule alone and is found out once. */
+/* Whether a take decides: no other step of transaction.h is needed, and rn_outcome_charged fills
+ * in the whole outcome. This depends on the rule alone and is found out once. */
 bool rn_fast_path_fits(const struct rn_book *book, const struct rn_rule *rule,
                        const struct rn_rule_limit *limit)
 {
     const struct rn_compiled *l = &book->limits[limit->id];
-    enum ration_algorithm algorithm = l->limit.algorithm;
-    bool counts = rn_compiled_counts(l) && algorithm != RATION_LEAKY_BUCKET;
-    bool uncoupled =
-        l->shape_count + l->guard_count == 0 && book->families[rule->index].until_ns == INT64_MIN;
+    bool counts = rn_compiled_counts(l) && l->limit.algorithm != RATION_LEAKY_BUCKET;
+    bool uncoupled = rn_compiled_is_alone(l) && book->families[rule->index].until_ns == INT64_MIN;
     bool waits = rule->max_wait_ns != 0 || rule->throttle.on;
 
     return counts && uncoupled && !waits && !rule->shadow && !rule->by_outcome &&
            rule->priority.attribute == RN_NO_ATTRIBUTE && limit->soft_units == 0;
+}
+
+/* Added to the number of limits if one of them has steps (factor.h). */
+#define STEPPED (2 * RN_TABLE_ALL_MAX)
+
+static RN_ASIDE uint32_t count_several(const struct rn_book *book, const struct rn_matches *matches)
+{
+    uint32_t n = 0, stepped = 0;
+
+    for (uint32_t i = 0; i < matches->count; i++) {
+        const struct rn_tier *tier = matches->items[i].tier;
+
+        n += tier->limit_count;
+        if (tier->limit_count == 0 || n > RN_TABLE_ALL_MAX)
+            return 0;
+        for (uint32_t k = 0; k < tier->limit_count; k++) {
+            const struct rn_compiled *l = &book->limits[tier->limits[k]->id];
+
+            if (!rn_factor_step(l)->fast_path)
+                return 0;
+            stepped = l->stepped ? STEPPED : stepped;
+        }
+    }
+    return n + stepped;
+}
+
+RN_INLINE static uint32_t count_limits(const struct rn_book *book, const struct rn_matches *matches)
+{
+    const struct rn_tier *tier = matches->items[0].tier;
+
+    if (rn_unlikely(matches->outcome != RN_MATCH_LIMITS))
+        return 0;
+    if (rn_likely(matches->count == 1 && tier->limit_count == 1) &&
+        rn_likely(book->limits[tier->limits[0]->id].fast_path))
+        return 1;
+    return count_several(book, matches);
+}
+
+uint32_t rn_fast_path_count(const struct rn_book *book, const struct rn_matches *matches)
+{
+    return count_limits(book, matches) % STEPPED;
 }
 
 static RN_ASIDE uint64_t hash_parts(const struct rn_match *match, const struct rn_compiled *l)
@@ -27,34 +68,158 @@ static RN_ASIDE uint64_t hash_parts(const struct rn_match *match, const struct r
     return rn_gather_hash(&applied, l);
 }
 
-RN_HOT bool rn_fast_path_admit(struct ration *r, const struct rn_book *book,
-                               const struct rn_match *match, const struct rn_compiled *l,
-                               int64_t now_ns, struct ration_outcome *out)
+/* All limits of a rule have the same seed. False: the client has an override. */
+RN_INLINE static bool add_rule(struct rn_fast_path *f, const struct ration *r,
+                               const struct rn_book *book, const struct rn_match *match,
+                               uint32_t limit_count, bool stepped)
 {
+    struct rn_rule_limit *const *limits = match->tier->limits;
+    const struct rn_compiled *l = &book->limits[limits[0]->id];
     uint64_t hash = rn_likely(match->rule->key_count == 1 && !match->key_names[0].data)
                         ? rn_siphash(&l->seed, match->key[0].data, match->key[0].len)
                         : hash_parts(match, l);
-    struct rn_charge charge; /* as much of it as a take reads */
+    const struct rn_client_index *index = rn_book_client_index(book);
 
-    charge.key = hash ^ l->salt;
-    rn_table_prefetch(r->table, charge.key);
-    charge.limit = &l->limit;
-    charge.flags = l->charge_flags;
-    charge.ask.op = RN_TAKE;
-    charge.ask.cost = match->cost;
-    charge.ask.now_ns = rn_limiter_now(r, now_ns);
-    charge.ask.wall_offset_ns =
-        rn_table_wall_offset(r->table, charge.ask.now_ns) - rn_gather_shift_ns(match->rule, hash);
-    rn_store_apply(r->store, &charge, 1);
-    if (rn_unlikely(charge.error != 0 || !charge.answer.allowed))
+    if (rn_unlikely(index != NULL) && rn_map_find(&index->overrides, hash))
         return false;
-    rn_outcome_admit(out, match->rule, l, &charge);
-    struct rn_stripe *s = rn_stats_stripe(&r->stats), *rows = rn_stats_stripe(&book->stats);
-    unsigned result = RN_RESULT_ALLOWED;
+    for (uint32_t i = 0; i < limit_count; i++) {
+        struct rn_charge *charge = &f->charges[f->n]; /* as much of it as a take reads */
 
-    if (rn_unlikely(rn_gather_is_near(&out->decision.verdict)))
-        result |= RN_RESULT_NEAR;
-    rn_stats_count(s, rn_stats_row(rows, match->rule->index), result, match->cost);
-    rn_stats_count_total(s, result);
+        l = i == 0 ? l : &book->limits[limits[i]->id];
+        l = stepped ? rn_factor_step(l) : l;
+        charge->key = hash ^ l->salt;
+        rn_table_prefetch(r->table, charge->key);
+        charge->limit = &l->limit;
+        charge->flags = l->charge_flags;
+        charge->ask.op = RN_TAKE;
+        charge->ask.cost = match->cost;
+        charge->ask.wall_offset_ns = -rn_gather_shift_ns(match->rule, hash);
+        f->matches[f->n] = match;
+        f->limits[f->n++] = l;
+    }
     return true;
+}
+
+/* False: nothing was charged, and the request must be decided at length. */
+RN_INLINE static bool charge_all(struct rn_fast_path *f, uint32_t n, struct ration *r,
+                                 int64_t now_ns)
+{
+    now_ns = rn_limiter_now(r, now_ns);
+    int64_t wall_offset_ns = rn_table_wall_offset(r->table, now_ns);
+
+    for (uint32_t i = 0; i < n; i++) {
+        f->charges[i].ask.now_ns = now_ns;
+        f->charges[i].ask.wall_offset_ns += wall_offset_ns;
+    }
+    if (n == 1) {
+        rn_store_apply(r->store, f->charges, 1);
+        f->allowed = f->charges[0].answer.allowed;
+        return f->charges[0].error == 0;
+    }
+    enum rn_table_all all = rn_table_take_all(r->table, f->charges, n);
+
+    f->allowed = all == RN_ALL_TAKEN;
+    return all != RN_ALL_UNDONE;
+}
+
+/* The rules that have a limit which refused count the refusal. */
+static RN_ASIDE void count_refusal(const struct rn_fast_path *f, struct ration *r,
+                                   struct rn_stripe *rows)
+{
+    struct rn_stripe *s = rn_stats_stripe(&r->stats);
+    const struct rn_match *counted = NULL;
+
+    for (uint32_t i = 0; i < f->n; i++) {
+        const struct rn_match *match = f->matches[i];
+        const struct rn_charge *charge = &f->charges[i];
+
+        if (charge->answer.allowed || match == counted)
+            continue;
+        struct rn_applied applied = rn_applied_of(match);
+
+        rn_stats_count(s, rn_stats_row(rows, match->rule->index), RN_RESULT_REFUSED, match->cost);
+        rn_gather_note_refusal(r, s, &applied, charge->key ^ f->limits[i]->salt,
+                               charge->ask.now_ns);
+        counted = match;
+    }
+    rn_stats_count_total(s, RN_RESULT_REFUSED);
+}
+
+RN_INLINE static void count(const struct rn_fast_path *f, uint32_t n, struct ration *r,
+                            const struct rn_book *book, const struct ration_outcome *out)
+{
+    struct rn_stripe *s = rn_stats_stripe(&r->stats), *rows = rn_stats_stripe(&book->stats);
+    unsigned total = RN_RESULT_ALLOWED;
+
+    if (rn_unlikely(!f->allowed)) {
+        count_refusal(f, r, rows);
+        return;
+    }
+    for (uint32_t i = 0; i < n;) {
+        const struct rn_match *match = f->matches[i];
+        unsigned result = RN_RESULT_ALLOWED;
+
+        do {
+            if (rn_unlikely(rn_gather_is_near(&out->limits[i].verdict)))
+                result |= RN_RESULT_NEAR;
+        } while (++i < n && f->matches[i] == match);
+        struct rn_counts *row = rn_stats_row(rows, match->rule->index);
+
+        if (n == 1 && rn_likely(result == RN_RESULT_ALLOWED)) {
+            rn_stats_admit(s, row, match->cost);
+            return;
+        }
+        total |= result;
+        rn_stats_count(s, row, result, match->cost);
+    }
+    rn_stats_count_total(s, total);
+}
+
+/* Inlined once for one limit, once for any number, and once for those of which some have steps. */
+RN_INLINE static bool decide(struct ration *r, const struct rn_book *book,
+                             const struct ration_request *request, struct rn_matches *matches,
+                             uint32_t n, bool stepped, int64_t now_ns, struct ration_outcome *out)
+{
+    const struct rn_client_index *index;
+    struct rn_fast_path f;
+    int64_t left_ns;
+
+    f.n = 0;
+    for (uint32_t i = 0; i < (n == 1 ? 1 : matches->count); i++) {
+        const struct rn_match *match = &matches->items[i];
+
+        if (rn_unlikely(
+                !add_rule(&f, r, book, match, n == 1 ? 1 : match->tier->limit_count, stepped)))
+            return false;
+    }
+    index = rn_book_client_index(book);
+    if (rn_unlikely(index != NULL) &&
+        rn_unlikely(rn_ban_filter_passes(&index->ban_filter, &matches->values, request)) &&
+        rn_ban_find(r, book, &matches->values, request, now_ns, &left_ns))
+        return false;
+    if (rn_unlikely(!charge_all(&f, n, r, now_ns)))
+        return false;
+    rn_outcome_charged(out, &f);
+    count(&f, n, r, book, out);
+    return true;
+}
+
+static RN_ASIDE bool decide_several(struct ration *r, const struct rn_book *book,
+                                    const struct ration_request *request,
+                                    struct rn_matches *matches, uint32_t n, int64_t now_ns,
+                                    struct ration_outcome *out)
+{
+    return n > STEPPED ? decide(r, book, request, matches, n - STEPPED, true, now_ns, out)
+                       : decide(r, book, request, matches, n, false, now_ns, out);
+}
+
+RN_HOT bool rn_fast_path_decide(struct ration *r, const struct rn_book *book,
+                                const struct ration_request *request, struct rn_matches *matches,
+                                int64_t now_ns, struct ration_outcome *out)
+{
+    uint32_t n = count_limits(book, matches);
+
+    if (rn_likely(n == 1))
+        return decide(r, book, request, matches, 1, false, now_ns, out);
+    return n != 0 && decide_several(r, book, request, matches, n, now_ns, out);
 }

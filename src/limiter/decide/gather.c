@@ -159,22 +159,28 @@ size_t rn_gather_join_key(const struct rn_applied *a, char *out, size_t size)
     return len;
 }
 
-static RN_ASIDE void note_refusal(struct rn_gathered *g, struct rn_stripe *s, uint32_t rule)
+void rn_gather_note_refusal(struct ration *r, struct rn_stripe *s, const struct rn_applied *a,
+                            uint64_t hash, int64_t now_ns)
 {
     char key[RATION_NAME_SIZE];
+    struct ration_charge c; /* only the fields that rn_top_note reads */
 
+    c.hash = hash; /* without a salt: one entry for all limits of the rule */
+    c.at_ns = now_ns;
+    c.key = key;
+    c.key_len = rn_gather_join_key(a, key, sizeof key);
+    rn_top_note(r->top, s, RN_AD_HOC, a->rule->name, &c);
+}
+
+static RN_ASIDE void note_refusal(struct rn_gathered *g, struct rn_stripe *s, uint32_t rule)
+{
     for (size_t i = 0; i < g->tx.n; i++) {
         const struct rn_transaction_item *item = &g->tx.items[i];
 
         if (g->rule_of[i] != rule || item->shadow || g->charges[i].verdict.allowed)
             continue;
-        struct ration_charge c; /* only the fields that rn_top_note reads */
-
-        c.hash = item->key ^ item->limit->salt; /* one entry for all limits of the rule */
-        c.at_ns = g->tx.now_ns;
-        c.key = key;
-        c.key_len = rn_gather_join_key(&g->rules[rule], key, sizeof key);
-        rn_top_note(g->r->top, s, RN_AD_HOC, g->rules[rule].rule->name, &c);
+        rn_gather_note_refusal(g->r, s, &g->rules[rule], item->key ^ item->limit->salt,
+                               g->tx.now_ns);
         return;
     }
 }

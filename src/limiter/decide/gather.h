@@ -83,7 +83,7 @@ struct rn_gathered {
 /* Whether the whole service is in shadow mode. */
 static inline bool rn_gather_is_shadow(const struct ration *r, const struct rn_book *book)
 {
-    return book->ruleset->shadow || __atomic_load_n(&r->shadow, __ATOMIC_RELAXED);
+    return book->ruleset->shadow | __atomic_load_n(&r->shadow, __ATOMIC_RELAXED);
 }
 
 /* `now_ns` may be RATION_NOW. The terms (lease_ns, max_wait_ns) are set
@@ -120,9 +120,9 @@ void rn_outcome_init(struct ration_outcome *out, enum ration_outcome_kind kind);
 void rn_outcome_name(struct ration_outcome *out, const struct rn_rule *rule);
 /* Fills the outcome from a transaction that ended without an error. */
 void rn_outcome_fill(struct ration_outcome *out, struct rn_gathered *g);
-/* Fills it from the one limit of a rule, which was charged and admitted. */
-void rn_outcome_admit(struct ration_outcome *out, const struct rn_rule *rule,
-                      const struct rn_compiled *l, const struct rn_charge *charge);
+/* Fills it from limits that were charged on the fast path, or refused there. */
+struct rn_fast_path;
+void rn_outcome_charged(struct ration_outcome *out, const struct rn_fast_path *f);
 
 /* Less than a fifth of the limit is left. */
 static inline bool rn_gather_is_near(const struct ration_verdict *verdict)
@@ -136,6 +136,10 @@ uint64_t rn_gather_hash(const struct rn_applied *applied, const struct rn_compil
 
 /* Writes the parts of a key as one text, for the keys refused most. Returns its length. */
 size_t rn_gather_join_key(const struct rn_applied *applied, char *out, size_t size);
+
+/* Remembers a refusal of the key with this hash, for the keys refused most. */
+void rn_gather_note_refusal(struct ration *r, struct rn_stripe *s, const struct rn_applied *applied,
+                            uint64_t hash, int64_t now_ns);
 
 /* How much later the windows of that client end: the clients of a rule are spread
  * evenly over its `spread`. */

@@ -4,6 +4,7 @@
  */
 #include <string.h>
 
+#include "limiter/decide/fast_path.h"
 #include "limiter/decide/gather.h"
 #include "limiter/limiter.h"
 #include "limiter/tickets/charge_later.h"
@@ -124,11 +125,11 @@ static void add_delay(struct ration_outcome *out, struct rn_gathered *g, size_t 
 
 /* --- lists ---------------------------------------------------------------------------- */
 
+/* All but the verdict. */
 static inline void set_limit(struct ration_outcome_limit *to, const struct rn_rule *rule,
-                             const struct rn_limit *limit, const struct ration_verdict *verdict)
+                             const struct rn_limit *limit)
 {
     memcpy(to->rule, rule->title, sizeof to->rule);
-    to->verdict = *verdict;
     to->algorithm = limit->algorithm;
     to->amount = limit->amount;
     to->period_ns = limit->algorithm == RATION_CONCURRENCY ? 0 : limit->period_ns;
@@ -138,8 +139,8 @@ static inline void set_limit(struct ration_outcome_limit *to, const struct rn_ru
 static inline void list_limit(struct ration_outcome_limit *to, const struct rn_gathered *g,
                               size_t i)
 {
-    set_limit(to, g->rules[g->rule_of[i]].rule, &g->tx.items[i].limit->limit,
-              &g->charges[i].verdict);
+    set_limit(to, g->rules[g->rule_of[i]].rule, &g->tx.items[i].limit->limit);
+    to->verdict = g->charges[i].verdict;
     to->shadow = g->tx.items[i].shadow || g->all_shadow;
 }
 
@@ -174,7 +175,7 @@ static void list_receipt(struct ration_outcome *out, const struct rn_gathered *g
     }
 }
 
-RN_HOT void rn_outcome_name(struct ration_outcome *out, const struct rn_rule *rule)
+RN_INLINE static void set_name(struct ration_outcome *out, const struct rn_rule *rule)
 {
     static const enum ration_header_family headers[] = {[RN_HEADERS_X] = RATION_HEADERS_X,
                                                         [RN_HEADERS_IETF] = RATION_HEADERS_IETF,
@@ -182,10 +183,17 @@ RN_HOT void rn_outcome_name(struct ration_outcome *out, const struct rn_rule *ru
                                                         [RN_HEADERS_NONE] = RATION_HEADERS_NONE};
 
     memcpy(out->rule, rule->title, sizeof out->rule);
-    rn_slice_copy(out->message, sizeof out->message, rule->response.message);
+    out->message[0] = '\0';
+    if (rn_unlikely(rule->response.message.len != 0))
+        rn_slice_copy(out->message, sizeof out->message, rule->response.message);
     out->status = rule->response.status;
     out->headers = headers[rule->response.headers];
     out->retryafter = rule->response.retryafter;
+}
+
+RN_HOT void rn_outcome_name(struct ration_outcome *out, const struct rn_rule *rule)
+{
+    set_name(out, rule);
 }
 
 /* --- the outcome ------------------------------------------------------------------------ */
@@ -246,22 +254,50 @@ RN_HOT void rn_outcome_fill(struct ration_outcome *out, struct rn_gathered *g)
     }
 }
 
-RN_HOT void rn_outcome_admit(struct ration_outcome *out, const struct rn_rule *rule,
-                             const struct rn_compiled *l, const struct rn_charge *charge)
+/* Inlined once for one limit, and once for any number. */
+RN_INLINE static void fill_charged(struct ration_outcome *out, const struct rn_fast_path *f,
+                                   uint32_t n)
 {
+    struct rn_verdict_choice choice = RN_VERDICT_NO_CHOICE;
+
     clear(out, RATION_BY_LIMITS);
-    out->decision.allowed = true;
-    out->decision.decided_by = 0;
-    rn_verdict_set(&out->decision.verdict, l, &charge->answer);
-    out->limit_count = out->listed = out->receipt_count = 1;
-    set_limit(&out->limits[0], rule, &l->limit, &out->decision.verdict);
-    out->receipts[0] = (struct ration_receipt){.hash = charge->key,
-                                               .salt = l->salt,
-                                               .cap = l->limit.cap,
-                                               .taken = charge->ask.cost,
-                                               .mark = charge->answer.mark};
-    out->at_ns = charge->ask.now_ns;
-    rn_outcome_name(out, rule);
+    for (uint32_t i = 0; i < n; i++) {
+        const struct rn_compiled *l = f->limits[i];
+        const struct rn_charge *charge = &f->charges[i];
+        struct ration_outcome_limit *to = &out->limits[i];
+
+        set_limit(to, f->matches[i]->rule, &l->limit);
+        rn_verdict_set(&to->verdict, l, &charge->answer);
+        if (n > 1)
+            rn_verdict_consider(&choice, (int)i, &to->verdict, f->allowed);
+        else
+            choice = (struct rn_verdict_choice){&to->verdict, 0, 0};
+        if (rn_likely(f->allowed && charge->ask.cost != 0))
+            out->receipts[out->receipt_count++] =
+                (struct ration_receipt){.hash = charge->key,
+                                        .salt = l->salt,
+                                        .cap = l->limit.cap,
+                                        .taken = charge->ask.cost,
+                                        .mark = charge->answer.mark};
+    }
+    out->limit_count = out->listed = n;
+    rn_verdict_choose(&out->decision, &choice, f->allowed);
+    if (rn_likely(f->allowed))
+        out->at_ns = f->charges[0].ask.now_ns;
+    set_name(out, f->matches[choice.at]->rule);
+}
+
+static RN_ASIDE void fill_several(struct ration_outcome *out, const struct rn_fast_path *f)
+{
+    fill_charged(out, f, f->n);
+}
+
+RN_HOT void rn_outcome_charged(struct ration_outcome *out, const struct rn_fast_path *f)
+{
+    if (rn_likely(f->n == 1))
+        fill_charged(out, f, 1);
+    else
+        fill_several(out, f);
 }
 
 int ration_outcome_release(struct ration *r, struct ration_outcome *out, int64_t now_ns)

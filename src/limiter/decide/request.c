@@ -24,15 +24,9 @@ static inline bool refuse_if_banned(struct rn_gathered *g, struct rn_values *val
                                     const struct ration_request *request, bool look_only,
                                     struct ration_outcome *out)
 {
-    const struct rn_client_index *index = rn_book_client_index(g->book);
     int64_t left_ns;
-    const struct rn_ban *ban =
-        index ? rn_ban_find(g->r, index, values, request, g->tx.now_ns, &left_ns) : NULL;
+    const struct rn_ban *ban = rn_ban_find(g->r, g->book, values, request, g->tx.now_ns, &left_ns);
 
-    for (uint32_t n = 1; index && !ban && values && n < values->paths.count; n++) {
-        rn_values_read_as(g->book->ruleset, values, n);
-        ban = rn_ban_find(g->r, index, values, request, g->tx.now_ns, &left_ns);
-    }
     if (!ban)
         return false;
     rn_gather_by_ban(g, (struct rn_slice){ban->reason, ban->reason_len}, left_ns, look_only, out);
@@ -144,7 +138,6 @@ RN_HOT int rn_gather_decide(struct ration *r, const struct ration_request *reque
 {
     struct rn_stripe *s = rn_stats_stripe(&r->stats);
     struct rn_workspace *w = rn_workspace_take(s);
-    const struct rn_compiled *fast = NULL;
     int code = 0;
 
     if (rn_unlikely(!w))
@@ -153,12 +146,11 @@ RN_HOT int rn_gather_decide(struct ration *r, const struct ration_request *reque
 
     if (rn_likely(pin.book != NULL)) {
         rn_match_request(pin.book->ruleset, request, &w->matches);
-        if (rn_likely(!terms->look_only && !terms->no_server && !terms->reserving &&
-                      !request->shadow && !r->fallback && !rn_book_client_index(pin.book) &&
-                      !rn_gather_is_shadow(r, pin.book)))
-            fast = rn_fast_path_find(pin.book, &w->matches);
-        if (rn_unlikely(!fast) ||
-            !rn_fast_path_admit(r, pin.book, &w->matches.items[0], fast, now_ns, out))
+        bool special = terms->look_only | terms->no_server | terms->reserving | request->shadow |
+                       request->drain | rn_gather_is_shadow(r, pin.book);
+
+        if (rn_unlikely(special) || rn_unlikely(!rn_limiter_is_local(r)) ||
+            !rn_fast_path_decide(r, pin.book, request, &w->matches, now_ns, out))
             code = decide_at_length(&(struct decision_input){r, pin.book, request, now_ns, w},
                                     terms, out);
     } else {

@@ -38,10 +38,8 @@
  */
 #include "limiter/decide/transaction.h"
 
-#include "limiter/decide/workspace.h"
 #include "limiter/factor.h"
 #include "limiter/limiter.h"
-#include "limiter/state.h"
 
 RN_INLINE static void ask(struct rn_transaction *tx, size_t item, const struct rn_compiled *l,
                           enum rn_op op, uint64_t cost)
@@ -362,31 +360,4 @@ RN_HOT int rn_transaction_run(struct rn_transaction *tx)
         undo(tx);
     rn_verdict_finish(tx, allowed);
     return tx->error;
-}
-
-int ration_check(struct ration *r, struct ration_charge *c, size_t n, int64_t now_ns,
-                 struct ration_decision *decision)
-{
-    struct rn_stripe *s = rn_stats_stripe(&r->stats);
-
-    if (n > RATION_CHARGES_MAX)
-        return RATION_EINVAL;
-    for (size_t i = 0; i < n && n > 1; i++)
-        if (c[i].drain)
-            return RATION_ESEVERAL;
-    struct rn_workspace *w = rn_workspace_take(s);
-
-    if (!w)
-        return RATION_ENOMEM;
-    struct rn_transaction *tx = &w->gathered.tx;
-
-    rn_transaction_init(tx, r, c, n, now_ns);
-    int code = rn_transaction_run(tx);
-
-    if (code == 0 && n == 1 && c->drain)
-        code = rn_state_drain(tx);
-    if (code == 0)
-        *decision = tx->decision;
-    rn_workspace_return(s, w);
-    return code;
 }

@@ -129,8 +129,42 @@ bool rn_verdict_restrict(struct rn_transaction_item *item, uint64_t cost);
 
 /* Whether `a` decides rather than `b`: among refusals the longer wait, among admissions the limit
  * with the smaller share left. */
-bool rn_verdict_outranks(const struct ration_verdict *a, const struct ration_verdict *b,
-                         bool allowed);
+static inline bool rn_verdict_outranks(const struct ration_verdict *a,
+                                       const struct ration_verdict *b, bool allowed)
+{
+    return allowed ? (u128)a->remaining * b->limit < (u128)b->remaining * a->limit
+                   : a->retry_after_ns > b->retry_after_ns;
+}
+
+/* The verdict that decides, among those of all limits that enforce. */
+struct rn_verdict_choice {
+    const struct ration_verdict *best; /* NULL: none */
+    int at;                            /* its number, or -1 */
+    int64_t delay_ns;                  /* the longest of all */
+};
+#define RN_VERDICT_NO_CHOICE ((struct rn_verdict_choice){NULL, -1, 0})
+
+/* Limits that would admit do not decide a refusal. */
+static inline void rn_verdict_consider(struct rn_verdict_choice *choice, int at,
+                                       const struct ration_verdict *verdict, bool allowed)
+{
+    if (allowed && verdict->delay_ns > choice->delay_ns)
+        choice->delay_ns = verdict->delay_ns;
+    if (verdict->allowed != allowed ||
+        (choice->best && !rn_verdict_outranks(verdict, choice->best, allowed)))
+        return;
+    choice->best = verdict;
+    choice->at = at;
+}
+
+static inline void rn_verdict_choose(struct ration_decision *d,
+                                     const struct rn_verdict_choice *choice, bool allowed)
+{
+    d->allowed = allowed;
+    d->decided_by = choice->at;
+    d->verdict = *choice->best;
+    d->verdict.delay_ns = choice->delay_ns;
+}
 
 /* Makes the answer of a guard part of the answer of its limit. */
 void rn_verdict_add_guard(struct rn_transaction_item *item, const struct rn_answer *guard);

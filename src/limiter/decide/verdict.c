@@ -8,13 +8,6 @@
 /* Another thread is carrying over what was spent (inherit.c): the client must ask again. */
 #define RETRY_SOON_NS INT64_C(1000000)
 
-bool rn_verdict_outranks(const struct ration_verdict *a, const struct ration_verdict *b,
-                         bool allowed)
-{
-    return allowed ? (u128)a->remaining * b->limit < (u128)b->remaining * a->limit
-                   : a->retry_after_ns > b->retry_after_ns;
-}
-
 bool rn_verdict_restrict(struct rn_transaction_item *item, uint64_t cost)
 {
     struct rn_answer *answer = &item->answer;
@@ -69,33 +62,21 @@ static void fill_charge(struct rn_transaction *tx, size_t i)
     c->verdict.remaining = left < item->guard_left ? left : item->guard_left;
 }
 
-/* Shadow limits never decide; nor, in a refusal, those that would admit. */
+/* Shadow limits never decide. */
 static void decide(struct rn_transaction *tx, bool allowed)
 {
-    struct ration_decision *d = &tx->decision;
-    int64_t delay_ns = 0;
+    static const struct ration_verdict no_limit = {
+        .allowed = true, .limit = UINT64_MAX, .remaining = UINT64_MAX};
+    struct rn_verdict_choice choice = RN_VERDICT_NO_CHOICE;
 
-    d->allowed = allowed;
-    d->decided_by = -1;
     for (size_t i = 0; i < tx->n; i++) {
-        const struct ration_verdict *verdict = &tx->charges[i].verdict;
-
         fill_charge(tx, i);
-        if (tx->items[i].shadow)
-            continue;
-        if (allowed && verdict->delay_ns > delay_ns)
-            delay_ns = verdict->delay_ns;
-        if (verdict->allowed == allowed &&
-            (d->decided_by < 0 ||
-             rn_verdict_outranks(verdict, &tx->charges[d->decided_by].verdict, allowed)))
-            d->decided_by = (int)i;
+        if (!tx->items[i].shadow)
+            rn_verdict_consider(&choice, (int)i, &tx->charges[i].verdict, allowed);
     }
-    if (rn_likely(d->decided_by >= 0))
-        d->verdict = tx->charges[d->decided_by].verdict;
-    else /* as if there were no limit */
-        d->verdict =
-            (struct ration_verdict){.allowed = true, .limit = UINT64_MAX, .remaining = UINT64_MAX};
-    d->verdict.delay_ns = delay_ns;
+    if (rn_unlikely(!choice.best))
+        choice.best = &no_limit;
+    rn_verdict_choose(&tx->decision, &choice, allowed);
 }
 
 RN_HOT void rn_verdict_finish(struct rn_transaction *tx, bool allowed)

@@ -352,8 +352,8 @@ static void refuse_by(struct rn_descriptors *d, size_t at, int64_t left_ns,
 }
 
 /* One banned descriptor refuses the request, whatever the others say; an `allow` beats a ban. */
-static bool decide_by_ban(struct rn_descriptors *d, const struct rn_client_index *index,
-                          struct ration_outcome *o, struct ration_descriptors_outcome *out)
+static bool decide_by_ban(struct rn_descriptors *d, struct ration_outcome *o,
+                          struct ration_descriptors_outcome *out)
 {
     struct rn_gathered *g = &d->gathered;
     const struct rn_ban *ban = NULL;
@@ -368,7 +368,7 @@ static bool decide_by_ban(struct rn_descriptors *d, const struct rn_client_index
             continue;
         request.count =
             rn_descriptor_attributes(domain_of(d), ask->entries, ask->count, d->attributes);
-        ban = rn_ban_find(g->r, index, NULL, &request, g->tx.now_ns, &left_ns);
+        ban = rn_ban_find(g->r, g->book, NULL, &request, g->tx.now_ns, &left_ns);
     }
     if (!ban)
         return false;
@@ -383,7 +383,6 @@ static bool decide_by_ban(struct rn_descriptors *d, const struct rn_client_index
 static int decide(struct rn_descriptors *d, struct ration_descriptors_outcome *out)
 {
     struct rn_gathered *g = &d->gathered;
-    const struct rn_client_index *index = rn_book_client_index(g->book);
     struct ration_outcome o;
 
     if (!match_all(d, g->book->ruleset))
@@ -395,7 +394,7 @@ static int decide(struct rn_descriptors *d, struct ration_descriptors_outcome *o
         refuse_by(d, denied, RATION_NEVER, &o, out);
         return 0;
     }
-    if (rn_unlikely(index != NULL) && decide_by_ban(d, index, &o, out))
+    if (rn_unlikely(rn_book_client_index(g->book) != NULL) && decide_by_ban(d, &o, out))
         return 0;
     for (size_t i = 0; i < d->count; i++)
         add_one(d, i);

@@ -234,6 +234,11 @@ void rn_async_stop(struct rn_async *a)
     rn_reports_stop(&a->reports);
 }
 
+bool rn_async_is_busy(const struct rn_async *a)
+{
+    return rn_reports_are_busy(&a->reports);
+}
+
 void rn_async_free(struct rn_async *a)
 {
     if (!a)

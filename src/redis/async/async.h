@@ -36,6 +36,8 @@ int rn_async_new(struct rn_loop *loop, struct rn_redis *redis, struct rn_backend
 /* A clean stop: sends all unreported units, and from then on passes everything on. Then free the
  * backends behind, which ends the jobs under way, and then this one. */
 void rn_async_stop(struct rn_async *async);
+/* Whether replies to reports are still to come. */
+bool rn_async_is_busy(const struct rn_async *async);
 /* NULL is fine. */
 void rn_async_free(struct rn_async *async);
 

@@ -69,7 +69,7 @@ static void wait_in_line(struct rn_reports *r, struct rn_async_key *key, bool no
 
 /* --- calls ------------------------------------------------------------------------------- */
 
-static void on_reply(void *arg, const redisReply *reply);
+static bool on_reply(void *arg, const redisReply *reply);
 
 /* The words of a call, while it is being written. */
 struct draft {
@@ -113,6 +113,7 @@ static void send_call(struct rn_reports_line *line)
                                               .arg = line});
 
     line->stage = sent ? RN_REPORTS_WAITS : RN_REPORTS_FAILED;
+    r->in_flight += sent;
     rn_redis_count(&r->counts->trips, sent);
     rn_redis_count(&r->counts->resent, sent && line->doubtful);
     line->doubtful |= sent;
@@ -192,16 +193,17 @@ static void learn(struct rn_reports_line *line, struct rn_async_key *key,
 }
 
 /* Redis ran the script before this moment, so time counts from here: see redis/async/view.h. */
-static void on_reply(void *arg, const redisReply *reply)
+static bool on_reply(void *arg, const redisReply *reply)
 {
     struct rn_reports_line *line = arg;
     struct rn_reports *r = line->owner;
     int64_t got_ns = rn_clock_read_ns(CLOCK_MONOTONIC);
 
+    r->in_flight--;
     if (!reads_whole(line, reply)) {
         line->stage = RN_REPORTS_FAILED;
         wake_at(r, next_tick(r, rn_timing_now(r->loop)));
-        return;
+        return r->stopped; /* then several calls may be in flight, and only the last is known */
     }
     r->store_us = reply->element[1]->integer;
     r->heard_ns = got_ns;
@@ -210,6 +212,7 @@ static void on_reply(void *arg, const redisReply *reply)
         learn(line, line->sent[i], &reply->element[2 + NUMBERS * i], got_ns);
     if (!r->stopped)
         serve(line, rn_timing_now(r->loop));
+    return true;
 }
 
 int64_t rn_reports_store_us(const struct rn_reports *r, int64_t now_ns)
@@ -293,6 +296,11 @@ void rn_reports_stop(struct rn_reports *r)
     for (size_t i = 0; i < r->line_count; i++)
         send_all(&r->lines[i]);
     rn_timer_cancel(rn_loop_wheel(r->loop), &r->timer);
+}
+
+bool rn_reports_are_busy(const struct rn_reports *r)
+{
+    return r->in_flight > 0;
 }
 
 void rn_reports_done(struct rn_reports *r)

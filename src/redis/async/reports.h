@@ -63,6 +63,7 @@ struct rn_reports {
     struct rn_async_counts *counts;
     struct rn_timer timer;
     bool stopped;
+    size_t in_flight;   /* calls whose reply is still to come */
     uint64_t holder;    /* unique for each worker and start */
     int64_t phase_ns;   /* of the ticks, so that workers do not report at the same time */
     long long store_us; /* the server's time */
@@ -76,6 +77,8 @@ bool rn_reports_init(struct rn_reports *reports, struct rn_loop *loop, struct rn
                      bool by_tag, struct rn_async_counts *counts);
 /* Sends all unreported units without waiting for replies, and nothing from then on. */
 void rn_reports_stop(struct rn_reports *reports);
+/* Whether replies are still to come. */
+bool rn_reports_are_busy(const struct rn_reports *reports);
 /* Call this when no reply can come any more. */
 void rn_reports_done(struct rn_reports *reports);
 

@@ -8,6 +8,7 @@
 #include "net/log.h"
 #include "net/server.h"
 #include "redis/cluster/redirect.h"
+#include "redis/timing.h"
 
 /* --- events of Sentinel ------------------------------------------------------------------ */
 
@@ -71,6 +72,7 @@ struct listener {
     struct rn_failover *failover;
     struct rn_link link;
     struct rn_link_events events;
+    struct rn_timer ping;
     const char *address;
 };
 
@@ -108,17 +110,12 @@ static void begin(struct rn_failover *f, const char *successor)
     f->events->changed(f->events->arg);
 }
 
-static void on_pushed(void *arg, const redisReply *reply)
+static void take_event(struct listener *listener, const char *channel, const char *text)
 {
-    struct listener *listener = arg;
     struct rn_failover *f = listener->failover;
     char address[RN_URL_ADDRESS];
 
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 4 ||
-        reply->element[2]->type != REDIS_REPLY_STRING ||
-        reply->element[3]->type != REDIS_REPLY_STRING)
-        return;
-    switch (rn_failover_parse(reply->element[2]->str, reply->element[3]->str, f->name, address)) {
+    switch (rn_failover_parse(channel, text, f->name, address)) {
     case RN_FAILOVER_BEGINS:
         begin(f, "");
         break;
@@ -132,6 +129,23 @@ static void on_pushed(void *arg, const redisReply *reply)
     case RN_FAILOVER_NOTHING:
         break;
     }
+}
+
+/* PSUBSCRIBE is confirmed once for each pattern, with the number of patterns so far: the first
+ * answers the command. */
+static bool on_pushed(void *arg, const redisReply *reply)
+{
+    bool is_list = reply->type == REDIS_REPLY_ARRAY && reply->elements > 2 &&
+                   reply->element[0]->type == REDIS_REPLY_STRING;
+
+    if (is_list && reply->elements == 4 && strcmp(reply->element[0]->str, "pmessage") == 0 &&
+        reply->element[2]->type == REDIS_REPLY_STRING &&
+        reply->element[3]->type == REDIS_REPLY_STRING) {
+        take_event(arg, reply->element[2]->str, reply->element[3]->str);
+        return true;
+    }
+    return is_list && strcmp(reply->element[0]->str, "psubscribe") == 0 &&
+           reply->element[2]->type == REDIS_REPLY_INTEGER && reply->element[2]->integer > 1;
 }
 
 const char *rn_failover_next(const struct rn_failover *f)
@@ -176,6 +190,19 @@ static void on_up(void *arg)
                           "+switch-master",  "-failover-abort-*"};
 
     rn_link_send(&listener->link, 6, argv, NULL, on_subscribed, listener);
+    rn_timing_in(listener->link.loop, &listener->ping, RN_FAILOVER_PING_NS);
+}
+
+/* A subscription is silent for as long as nothing happens. The link gives up a Sentinel that does
+ * not answer. */
+static void on_ping(struct rn_timer *timer)
+{
+    struct listener *listener =
+        (struct listener *)((char *)timer - offsetof(struct listener, ping));
+    const char *argv[] = {"PING"};
+
+    if (rn_link_send(&listener->link, 1, argv, NULL, NULL, NULL))
+        rn_timing_in(listener->link.loop, &listener->ping, RN_FAILOVER_PING_NS);
 }
 
 /* The topology probe already reports Sentinels that are down. */
@@ -200,6 +227,7 @@ struct rn_failover *rn_failover_new(struct rn_loop *loop, const struct rn_link_o
 
         listener->failover = f;
         listener->address = url->hosts[f->count];
+        listener->ping.fire = on_ping;
         listener->events = (struct rn_link_events){
             .arg = listener, .seek = on_seek, .up = on_up, .down = on_down, .pushed = on_pushed};
         if (!rn_link_init(&listener->link, loop, options, "", &listener->events)) {
@@ -214,7 +242,9 @@ void rn_failover_free(struct rn_failover *f)
 {
     if (!f)
         return;
-    for (size_t i = 0; i < f->count; i++)
+    for (size_t i = 0; i < f->count; i++) {
+        rn_timer_cancel(rn_loop_wheel(f->loop), &f->listeners[i].ping);
         rn_link_done(&f->listeners[i].link);
+    }
     free(f);
 }

@@ -18,6 +18,7 @@
 #include "redis/conn/link.h"
 
 #define RN_FAILOVER_PAUSE_NS (INT64_C(3) * 1000000000)   /* until a replica is selected */
+#define RN_FAILOVER_PING_NS (INT64_C(1) * 1000000000)    /* between two PINGs of a Sentinel */
 #define RN_FAILOVER_FORMER_NS (INT64_C(15) * 1000000000) /* a former master is not accepted */
 
 /* What a Sentinel's event says about the master of this name. Pure. */

@@ -41,9 +41,6 @@ int64_t rn_shard_doubt_ns(const struct rn_shard *shard)
 
 static void set_timer(struct rn_shard *shard)
 {
-    if (rn_link_owed_since(&shard->link) != INT64_MAX)
-        rn_timing_by(shard->link.loop, &shard->timer,
-                     rn_link_owed_since(&shard->link) + shard->link.options.silence_ns);
     if (shard->breaker.open && shard->link.up && !shard->breaker.probing)
         rn_timing_by(shard->link.loop, &shard->timer, shard->breaker.probe_at_ns);
 }
@@ -214,8 +211,6 @@ static void on_timer(struct rn_timer *timer)
     const char *ping[] = {"PING"};
     int64_t now_ns = rn_timing_now(shard->link.loop);
 
-    if (rn_link_owed_since(&shard->link) <= now_ns - shard->link.options.silence_ns)
-        rn_link_drop(&shard->link, "no answer in time");
     if (shard->link.up && rn_breaker_probe(&shard->breaker, now_ns) &&
         !rn_link_send(&shard->link, 1, ping, NULL, on_probed, shard))
         rn_breaker_probe_failed(&shard->breaker, now_ns, random_number());
@@ -229,8 +224,6 @@ bool rn_shard_send(struct rn_shard *shard, int argc, const char **argv, const si
         return false;
     shard->used_ns = rn_timing_now(shard->link.loop);
     rn_redis_count(&shard->counts.trips, 1);
-    if (!rn_timer_is_set(&shard->timer))
-        set_timer(shard);
     return true;
 }
 

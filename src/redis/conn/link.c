@@ -177,6 +177,9 @@ bool rn_link_push(struct rn_link *link, int argc, const char **argv, const size_
     link->owed[at].arg = arg;
     link->owed[at].sent_ns = rn_wheel_now(rn_loop_wheel(link->loop));
     link->owed_count++;
+    if (!rn_timer_is_set(&link->silence))
+        rn_timer_set(rn_loop_wheel(link->loop), &link->silence,
+                     link->owed[at].sent_ns + link->options.silence_ns);
     return true;
 }
 
@@ -186,9 +189,23 @@ void rn_link_hear(struct rn_link *link)
         rn_conn_read_now(link->conn);
 }
 
-int64_t rn_link_owed_since(const struct rn_link *link)
+/* After a long round of the loop the reply may have arrived, so this reads first. */
+static void on_silence(struct rn_timer *timer)
 {
-    return link->owed_count > 0 ? link->owed[link->owed_first].sent_ns : INT64_MAX;
+    struct rn_link *link = (struct rn_link *)((char *)timer - offsetof(struct rn_link, silence));
+    struct rn_wheel *wheel = rn_loop_wheel(link->loop);
+
+    rn_link_hear(link);
+    if (link->owed_count == 0)
+        return;
+    int64_t sent_ns = link->owed[link->owed_first].sent_ns;
+    int64_t due_ns =
+        (sent_ns > link->heard_ns ? sent_ns : link->heard_ns) + link->options.silence_ns;
+
+    if (rn_wheel_now(wheel) < due_ns)
+        rn_timer_set(wheel, &link->silence, due_ns);
+    else
+        rn_link_drop(link, "no answer in time");
 }
 
 bool rn_link_send(struct rn_link *link, int argc, const char **argv, const size_t *lens,
@@ -246,14 +263,13 @@ static void take_reply(struct rn_link *link, redisReply *reply)
 {
     unsigned at = link->owed_first;
 
-    if (link->owed_count == 0 && link->events->pushed) {
-        link->events->pushed(link->events->arg, reply);
+    if (link->events->pushed && link->events->pushed(link->events->arg, reply))
         return;
-    }
     if (link->owed_count == 0) {
         rn_link_distrust(link, "Redis sent a reply that answers no command");
         return;
     }
+    link->heard_ns = rn_wheel_now(rn_loop_wheel(link->loop));
     link->owed_first = (at + 1) % RN_LINK_COMMANDS;
     link->owed_count--;
     if (link->owed[at].reply)
@@ -324,6 +340,7 @@ bool rn_link_init(struct rn_link *link, struct rn_loop *loop, const struct rn_li
     link->protocol.message_ns = link->protocol.stall_ns = link->options.silence_ns;
     snprintf(link->address, sizeof link->address, "%s", address);
     link->again.fire = attempt;
+    link->silence.fire = on_silence;
     link->dialler = rn_dialler_new(loop, "redis", &link->protocol, link);
     if (!link->dialler)
         return false;
@@ -335,6 +352,7 @@ void rn_link_done(struct rn_link *link)
 {
     link->ending = true;
     rn_timer_cancel(rn_loop_wheel(link->loop), &link->again);
+    rn_timer_cancel(rn_loop_wheel(link->loop), &link->silence);
     rn_resolve_cancel(link->resolving);
     link->resolving = NULL;
     if (link->conn)

@@ -3,7 +3,8 @@
  * One connection to one Redis server, for one loop. The link connects, authenticates, loads the
  * scripts, and reconnects when the connection is lost. A link that was up for a while reconnects
  * at once and reports `down` only if that fails; after a failure it waits a random time. Each
- * attempt resolves the host name again. Replies come in the order of the commands.
+ * attempt resolves the host name again. Replies come in the order of the commands. A server that
+ * owes a reply and sends none for `silence_ns`, during the greeting or later, is given up.
  *
  * At most once: the link never resends a command whose connection was lost before the reply.
  */
@@ -46,8 +47,9 @@ struct rn_link_events {
     /* Before `up`: the server has restarted or is another one, so the last writes may be lost.
      * NULL: for links that hold no states. */
     void (*changed)(void *arg);
-    /* A message that answers no command (a subscription). NULL: such a message is an error. */
-    void (*pushed)(void *arg, const redisReply *reply);
+    /* Before each reply: whether it is a message that answers no command (a subscription). NULL:
+     * none is. */
+    bool (*pushed)(void *arg, const redisReply *reply);
 };
 
 enum rn_link_purpose {
@@ -62,7 +64,8 @@ struct rn_link_options {
     const struct rn_url *url; /* user, password, database */
     struct rn_tls *tls;       /* NULL: no TLS */
     enum rn_link_purpose purpose;
-    int64_t silence_ns; /* how long connecting or a reply may take; 0: RN_LINK_SILENCE_NS */
+    int64_t silence_ns; /* how long connecting or the next reply may take; 0:
+                           RN_LINK_SILENCE_NS */
 };
 
 struct rn_link {
@@ -76,6 +79,8 @@ struct rn_link {
     struct rn_conn *conn; /* NULL: waiting for the next attempt or for an address */
     redisReader *reader;
     struct rn_timer again;
+    struct rn_timer silence; /* set while a reply is owed; may fire early */
+    int64_t heard_ns;        /* when the last reply came */
     int64_t wait_ns;
     bool opened; /* this attempt has connected */
     bool up;
@@ -129,8 +134,6 @@ void rn_link_leave(struct rn_link *link, const char *why);
 
 /* Handles the replies that have arrived by now. Not within a reply callback. */
 void rn_link_hear(struct rn_link *link);
-/* When the oldest pending command was sent; INT64_MAX: none is pending. */
-int64_t rn_link_owed_since(const struct rn_link *link);
 
 /* The next wait, given the last one and a random number. */
 int64_t rn_link_next_wait(int64_t last_ns, uint64_t random);

@@ -121,23 +121,24 @@ static bool take_reply(struct rn_fleet *fleet, const redisReply *reply)
 }
 
 /* Changes that cannot be applied now are fetched again: soon, or after the next poll. */
-static void on_fetched(void *arg, const redisReply *reply)
+static bool on_fetched(void *arg, const redisReply *reply)
 {
     struct rn_fleet *fleet = arg;
 
     if (!rn_fleet_called(fleet, reply, "ii"))
-        return;
+        return false;
     if (fleet->options.is_busy(fleet->options.arg)) {
         rn_fleet_go_on_soon(fleet);
-        return;
+        return true;
     }
     if (!take_reply(fleet, reply))
-        return;
+        return true;
     fleet->version = (uint64_t)reply->element[0]->integer;
     if (reply->element[1]->integer == 0)
         fleet->latest = fleet->version;
     atomic_store_explicit(&fleet->counts.version, fleet->version, memory_order_relaxed);
     rn_fleet_go_on(fleet);
+    return true;
 }
 
 void rn_fleet_fetch(struct rn_fleet *fleet)
@@ -173,16 +174,17 @@ bool rn_fleet_doubt(struct rn_fleet *fleet, int64_t since_us)
     return true;
 }
 
-static void on_rules_offered(void *arg, const redisReply *reply)
+static bool on_rules_offered(void *arg, const redisReply *reply)
 {
     struct rn_fleet *fleet = arg;
 
     if (!rn_fleet_called(fleet, reply, NULL))
-        return;
+        return false;
     /* This node may have set newer rules meanwhile; newer ones of others will be fetched. */
     fleet->rules.shared = fleet->rules.told_us == fleet->rules.made_us;
     rn_redis_count(&fleet->counts.published, (uint64_t)reply->integer);
     rn_fleet_go_on(fleet);
+    return true;
 }
 
 static void offer_rules(struct rn_fleet *fleet)
@@ -199,17 +201,18 @@ static void offer_rules(struct rn_fleet *fleet)
     rn_buf_done(&bytes);
 }
 
-static void on_offered(void *arg, const redisReply *reply)
+static bool on_offered(void *arg, const redisReply *reply)
 {
     struct rn_fleet *fleet = arg;
+    bool read = rn_fleet_called(fleet, reply, NULL);
 
-    if (!rn_fleet_called(fleet, reply, NULL) ||
-        rn_replication_acknowledge(fleet->limiter, &fleet->batch) != 0) {
+    if (!read || rn_replication_acknowledge(fleet->limiter, &fleet->batch) != 0) {
         fleet->walk = (struct rn_replication_walk){0}; /* start again after the next poll */
-        return;
+        return read;
     }
     rn_redis_count(&fleet->counts.published, (uint64_t)reply->integer);
     rn_fleet_go_on(fleet);
+    return true;
 }
 
 static bool send_batch(struct rn_fleet *fleet)

@@ -37,7 +37,7 @@ static void note_failure(struct rn_fleet *fleet, const char *why)
 }
 
 bool rn_fleet_call(struct rn_fleet *fleet, enum rn_script script, const char *keys,
-                   const struct rn_slice *args, size_t arg_count, rn_link_reply *reply)
+                   const struct rn_slice *args, size_t arg_count, rn_script_reply *reply)
 {
     static const char *const all[] = {
         ['h'] = "ration:{fleet}:head",  ['n'] = "ration:{fleet}:nodes",
@@ -190,15 +190,15 @@ static bool compare_version(struct rn_fleet *fleet, const char *id, uint64_t ver
     return true;
 }
 
-static void on_polled(void *arg, const redisReply *reply)
+static bool on_polled(void *arg, const redisReply *reply)
 {
     struct rn_fleet *fleet = arg;
 
     if (!rn_fleet_called(fleet, reply, "siisi"))
-        return;
+        return false;
     if (!take_ticket_keys(fleet, reply->element[3]->str, reply->element[4]->integer == 1)) {
         note_failure(fleet, "the field tickets of ration:{fleet}:head does not hold ticket keys");
-        return;
+        return true;
     }
     uint64_t nodes = (uint64_t)reply->element[2]->integer;
 
@@ -209,6 +209,7 @@ static void on_polled(void *arg, const redisReply *reply)
     fleet->in_touch =
         compare_version(fleet, reply->element[0]->str, (uint64_t)reply->element[1]->integer);
     rn_fleet_go_on(fleet);
+    return true;
 }
 
 static void poll(struct rn_fleet *fleet)

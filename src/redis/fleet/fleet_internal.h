@@ -66,7 +66,7 @@ struct rn_fleet {
 /* fleet.c: runs one of the fleet's scripts. `keys` names its keys by letters: h(ead), n(odes),
  * i(tems), v(alues), e(nds). False: not sent. */
 bool rn_fleet_call(struct rn_fleet *fleet, enum rn_script script, const char *keys,
-                   const struct rn_slice *args, size_t arg_count, rn_link_reply *reply);
+                   const struct rn_slice *args, size_t arg_count, rn_script_reply *reply);
 /* Ends the call. `types` are the types that the first elements of the reply must have, by letters:
  * s(tring), i(nteger, 0 or more); NULL: the reply must be an integer. False: the call has failed,
  * which is noted. */

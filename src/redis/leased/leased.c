@@ -173,7 +173,7 @@ static bool is_as_learnt(const struct rn_hot_key *hot, const struct rn_limit *l,
 static struct rn_hot_key *hot_key_of(struct rn_leased *leased, const struct rn_charge *charge,
                                      int64_t now_ns)
 {
-    if (!(charge->flags & RN_CHARGE_LEASED) || !rn_codec_leases(charge->limit))
+    if (!(charge->flags & RN_CHARGE_LEASED) || leased->stopping || !rn_codec_leases(charge->limit))
         return NULL;
     struct rn_hot_key *hot = rn_hot_keys_find(&leased->table, charge->key);
 
@@ -356,26 +356,31 @@ int rn_leased_new(struct rn_loop *loop, struct rn_redis *redis,
     return 0;
 }
 
-/* Units that cannot be given back now, as a call is in flight or Redis is down, stay in the file
- * for the next process. */
+void rn_leased_stop(struct rn_leased *leased)
+{
+    if (leased->stopping)
+        return;
+    leased->stopping = true;
+    rn_renew_give_up(leased, INT64_MAX);
+    for (struct rn_local_key *key = leased->table.keys.oldest, *next; key; key = next) {
+        next = key->newer;
+        rn_renew_stop((struct rn_hot_key *)key);
+    }
+    rn_timer_cancel(rn_loop_wheel(leased->loop), &leased->patience);
+    rn_loss_probe_end(leased);
+    rn_timer_cancel(rn_loop_wheel(leased->loop), &leased->recovery.timer);
+}
+
+bool rn_leased_is_busy(const struct rn_leased *leased)
+{
+    return leased->in_flight > 0;
+}
+
 void rn_leased_free(struct rn_leased *leased)
 {
     if (!leased)
         return;
-    rn_renew_give_up(leased, INT64_MAX);
-    for (struct rn_local_key *key = leased->table.keys.oldest, *next; key; key = next) {
-        struct rn_hot_key *hot = (struct rn_hot_key *)key;
-
-        bool was_in_flight = hot->lease.in_flight;
-
-        next = key->newer;
-        rn_timer_cancel(rn_loop_wheel(leased->loop), &hot->timer);
-        rn_renew_retire(hot, rn_clock_boot_ns());
-        if (!was_in_flight && hot->lease.in_flight)
-            rn_lease_file_clear(hot->record);
-    }
-    rn_timer_cancel(rn_loop_wheel(leased->loop), &leased->patience);
-    rn_loss_probe_end(leased);
+    rn_leased_stop(leased);
     rn_recovery_end(leased);
     rn_lease_file_close(&leased->file);
     leased->ending = true;

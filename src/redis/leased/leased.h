@@ -43,8 +43,14 @@ struct rn_leased_options {
 int rn_leased_new(struct rn_loop *loop, struct rn_redis *redis,
                   const struct rn_leased_options *options, struct rn_leased **out,
                   struct ration_error *error);
-/* Gives back all leases; waiting charges get RATION_ESTORE. The memory is freed when the replies in
- * flight have come, or `redis` is freed. NULL is fine. */
+/* A clean stop: waiting charges get RATION_ESTORE, later ones are passed on, and all leases are
+ * given back: a lease with a call in flight when its reply comes. */
+void rn_leased_stop(struct rn_leased *leased);
+/* Whether replies are still to come. Once there are none, all leases have been given back. */
+bool rn_leased_is_busy(const struct rn_leased *leased);
+/* Stops it if that was not done. Leases whose reply has not come stay in the file for the next
+ * process. The memory is freed when the replies in flight have come, or `redis` is freed. NULL is
+ * fine. */
 void rn_leased_free(struct rn_leased *leased);
 
 struct rn_backend *rn_leased_backend(struct rn_leased *leased);

@@ -52,6 +52,7 @@ struct rn_leased {
     uint64_t id;      /* of this holder: random, so that no two are the same */
     uint64_t calls;   /* the number of the last call, of all keys */
     size_t in_flight; /* calls whose reply is still to come */
+    bool stopping;    /* gives back its leases */
     bool ending;      /* freed with the last reply */
     struct rn_timer patience;
     struct rn_loss_probe loss_probe;
@@ -70,6 +71,7 @@ void rn_loss_probe_end(struct rn_leased *leased);
 
 /* recovery.c */
 void rn_recovery_begin(struct rn_leased *leased);
+/* Its timer must not be set. */
 void rn_recovery_end(struct rn_leased *leased);
 
 /* leased.c: decides a charge out of the lease. False: it needs more units. */
@@ -86,6 +88,8 @@ void rn_leased_pass_on(struct rn_leased *leased, struct rn_backend_job *job,
 bool rn_renew_begin(struct rn_hot_key *hot, uint64_t least, int64_t now_ns);
 /* Gives back all units, and then drops the key. */
 void rn_renew_retire(struct rn_hot_key *hot, int64_t now_ns);
+/* The same, at a stop: if a call is in flight, when its reply has come. */
+void rn_renew_stop(struct rn_hot_key *hot);
 /* Sets the timer, so that the lease does not end with units unspent: it is renewed if the key is in
  * use, and given back if not. */
 void rn_renew_watch(struct rn_hot_key *hot, int64_t now_ns);

@@ -46,7 +46,7 @@ static bool is_history(const redisReply *reply)
            reply->element[2]->type == REDIS_REPLY_INTEGER;
 }
 
-static void on_history(void *arg, const redisReply *reply)
+static bool on_history(void *arg, const redisReply *reply)
 {
     struct rn_loss_probe_tag *tag = arg;
     struct rn_leased *leased = tag->leased;
@@ -54,13 +54,14 @@ static void on_history(void *arg, const redisReply *reply)
 
     tag->asked = false;
     if (!rn_leased_goes_on(leased))
-        return;
+        return true;
     probe->asked--;
     if (!is_history(reply)) {
         probe->failed = true;
         probe->next = probe->count; /* other calls would fail as well: try later */
-        rn_timing_in(leased->loop, &leased->loss_probe.timer, LOOK_NS);
-        return;
+        if (!leased->stopping)
+            rn_timing_in(leased->loop, &leased->loss_probe.timer, LOOK_NS);
+        return false;
     }
     int64_t age_us = reply->element[2]->integer;
     int64_t age_ns = age_us < LONGEST_US ? age_us * 1000 : RN_SHARD_DOUBT_NS;
@@ -69,6 +70,7 @@ static void on_history(void *arg, const redisReply *reply)
     probe->whole_ns = whole_ns > probe->whole_ns ? whole_ns : probe->whole_ns;
     note_since(probe, tag, reply->element[1]->integer - age_us);
     ask_some(leased);
+    return true;
 }
 
 static size_t name_of(const struct rn_loss_probe *probe, unsigned number, char out[RN_CODEC_NAME])
@@ -106,7 +108,8 @@ static void ask_some(struct rn_leased *leased)
 {
     struct rn_loss_probe *probe = &leased->loss_probe;
 
-    while (probe->next < probe->count && probe->asked < AT_ONCE && ask(leased, probe->next))
+    while (!leased->stopping && probe->next < probe->count && probe->asked < AT_ONCE &&
+           ask(leased, probe->next))
         probe->next++;
 }
 

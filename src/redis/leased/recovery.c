@@ -26,30 +26,32 @@ static void end_part(struct rn_leased *leased)
     rn_timing_in(leased->loop, &leased->recovery.timer, 0);
 }
 
-static void on_returned(void *arg, const redisReply *reply)
+static bool on_returned(void *arg, const redisReply *reply)
 {
     struct rn_recovery_call *call = arg;
     struct rn_leased *leased = call->leased;
     struct rn_recovery *r = &leased->recovery;
     struct rn_script_call_answers answers;
     int64_t n[RN_CODEC_NUMBERS] = {0};
+    bool read = reply && rn_script_call_read(reply, call->nonce, 1, &answers);
 
     call->busy = false;
     if (!rn_leased_goes_on(leased))
-        return;
+        return true;
     r->asked--;
     if (reply && reply->type == REDIS_REPLY_ERROR) { /* not run */
         rn_lease_file_put_back(&r->part.records[call->index], &call->record);
         r->next = 0;
-    } else if (reply && rn_script_call_read(reply, call->nonce, 1, &answers)) {
+    } else if (read) {
         rn_codec_numbers(answers.bytes, RN_CODEC_NUMBERS, n);
         r->units += n[0] > 0 ? (uint64_t)n[0] : 0;
         rn_redis_count(&leased->counts.recovered, n[0] > 0 ? (uint64_t)n[0] : 0);
         r->keys++;
     }
-    if (!rn_timer_is_set(&r->timer))
+    if (!leased->stopping && !rn_timer_is_set(&r->timer))
         rn_timing_in(leased->loop, &leased->recovery.timer,
                      reply && reply->type == REDIS_REPLY_ERROR ? LOOK_NS : 0);
+    return read;
 }
 
 static bool send_return(struct rn_leased *leased, struct rn_recovery_call *call)
@@ -137,6 +139,5 @@ void rn_recovery_begin(struct rn_leased *leased)
 
 void rn_recovery_end(struct rn_leased *leased)
 {
-    rn_timer_cancel(rn_loop_wheel(leased->loop), &leased->recovery.timer);
     rn_lease_file_close(&leased->recovery.part);
 }

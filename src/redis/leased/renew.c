@@ -128,6 +128,10 @@ static void take_in(struct rn_hot_key *hot, const struct rn_grant *grant)
     rn_redis_count(&counts->granted, grant->granted);
     rn_redis_count(&counts->burnt, rn_lease_take_in(&hot->lease, grant, rn_clock_boot_ns()));
     rn_lease_file_note(hot->record, &hot->lease, hot->call);
+    if (hot->leased->stopping) {
+        rn_renew_stop(hot);
+        return;
+    }
     serve(hot, crowded);
     if (!hot->lease.in_flight && (crowded || hot->leaving) && hot->lease.units == 0) {
         drop(hot);
@@ -138,24 +142,26 @@ static void take_in(struct rn_hot_key *hot, const struct rn_grant *grant)
         give_back(hot, rn_clock_boot_ns());
 }
 
-static void on_reply(void *arg, const redisReply *reply)
+static bool on_reply(void *arg, const redisReply *reply)
 {
     struct rn_hot_key *hot = arg;
     struct rn_leased *leased = hot->leased;
     struct rn_grant grant;
 
     if (!rn_leased_goes_on(leased))
-        return;
+        return true;
     if (read_grant(hot, reply, &grant)) {
         take_in(hot, &grant);
-        return;
+        return true;
     }
     rn_redis_count(&leased->counts.burnt, rn_lease_lose(&hot->lease));
     rn_lease_file_note(hot->record, &hot->lease, hot->call);
     rn_redis_count(&leased->counts.lost, 1);
     while (hot->queue.first && !hot->lease.in_flight)
         give_up(leased, hot->queue.first);
-    rn_renew_watch(hot, rn_clock_boot_ns());
+    if (!leased->stopping)
+        rn_renew_watch(hot, rn_clock_boot_ns());
+    return false;
 }
 
 /* --- calls ---------------------------------------------------------------------------------- */
@@ -223,6 +229,20 @@ void rn_renew_retire(struct rn_hot_key *hot, int64_t now_ns)
     hot->leaving = true;
     give_back(hot, now_ns);
     if (!hot->lease.in_flight && !hot->queue.first && hot->lease.units == 0)
+        drop(hot);
+}
+
+/* A return is sent once, so its units leave the file with it. */
+void rn_renew_stop(struct rn_hot_key *hot)
+{
+    rn_timer_cancel(rn_loop_wheel(hot->leased->loop), &hot->timer);
+    hot->leaving = true;
+    if (hot->lease.in_flight)
+        return;
+    give_back(hot, rn_clock_boot_ns());
+    if (hot->lease.in_flight)
+        rn_lease_file_clear(hot->record);
+    else if (hot->lease.units == 0)
         drop(hot);
 }
 

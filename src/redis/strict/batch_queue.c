@@ -292,10 +292,8 @@ static void on_ended(struct rn_script_call *call, const redisReply *reply)
     struct rn_charge_fifo charges = end_batch(batch);
     struct rn_queued_charge *queued;
 
-    if (is_answer && !whole) {
-        rn_redis_count(&queues->counts->mismatches, 1);
-        rn_link_distrust(&shard->link, "a reply does not match its call");
-    }
+    if (is_answer && !whole)
+        rn_script_call_mismatch(call);
     if (whole)
         rn_shard_has_answered(shard, answers.store_us, batch->sent_ns, rn_clock_boot_ns());
     for (; whole && (queued = fifo_take(&charges)); answers.bytes += RN_CODEC_ANSWER) {

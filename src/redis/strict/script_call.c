@@ -264,6 +264,12 @@ bool rn_script_call_read(const redisReply *reply, uint64_t nonce, size_t count,
     return true;
 }
 
+void rn_script_call_mismatch(struct rn_script_call *call)
+{
+    rn_redis_count(&call->calls->counts->mismatches, 1);
+    rn_link_distrust(&call->shard->link, "a reply does not match its call");
+}
+
 static void on_reply(void *arg, const redisReply *reply)
 {
     struct rn_script_call *call = arg;
@@ -312,7 +318,7 @@ static_assert(RN_SCRIPT_REQUEST_KEYS + RN_SCRIPT_REQUEST_ARGS <= RN_SCRIPT_CALL_
 
 struct request {
     struct rn_script_call call; /* first */
-    rn_link_reply *reply;
+    rn_script_reply *reply;
     void *arg;
     size_t key_count, word_count;
     size_t lens[RN_SCRIPT_REQUEST_KEYS + RN_SCRIPT_REQUEST_ARGS];
@@ -334,7 +340,8 @@ static void on_ended(struct rn_script_call *call, const redisReply *reply)
 {
     struct request *request = (struct request *)call;
 
-    request->reply(request->arg, reply);
+    if (!request->reply(request->arg, reply) && reply && reply->type != REDIS_REPLY_ERROR)
+        rn_script_call_mismatch(call);
     free(request);
 }
 

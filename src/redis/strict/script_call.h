@@ -89,18 +89,24 @@ struct rn_script_call_answers {
 bool rn_script_call_read(const redisReply *reply, uint64_t nonce, size_t count,
                          struct rn_script_call_answers *out);
 
+/* The reply belongs to another call, or is malformed: later ones may, too, so the link reconnects.
+ */
+void rn_script_call_mismatch(struct rn_script_call *call);
+
 /* One call that keeps its own copy of keys and arguments: for leases, reports and the fleet. */
 #define RN_SCRIPT_REQUEST_KEYS 64
 #define RN_SCRIPT_REQUEST_ARGS 192
+/* NULL: lost; nobody knows whether Redis ran the script. An error reply: Redis has not run it, or
+ * it has failed. Returns false if any other reply is not one to this request: the link then
+ * reconnects. */
+typedef bool rn_script_reply(void *arg, const redisReply *reply);
 struct rn_script_request {
     enum rn_script script;
     const struct rn_slice *keys, *args; /* borrowed during the call only; all keys must be in the
                                            slot of the first */
     size_t key_count, arg_count;
-    int64_t until_ns; /* the deadline, of rn_wheel_now; 0: that of the store, from now */
-    /* Called once if the request was sent. NULL: lost; nobody knows whether Redis ran the script.
-     * An error reply: Redis has not run it, or it has failed. */
-    rn_link_reply *reply;
+    int64_t until_ns;       /* the deadline, of rn_wheel_now; 0: that of the store, from now */
+    rn_script_reply *reply; /* called once if the request was sent */
     void *arg;
 };
 /* False: not sent. */

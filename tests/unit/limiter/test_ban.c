@@ -382,6 +382,77 @@ static void they_are_found_and_listed_page_by_page(void **state)
     ration_close(r);
 }
 
+/* --- the filter --------------------------------------------------------------------------- */
+
+/* In some spelling; few networks, so that many addresses are banned. */
+static void random_address(char out[64])
+{
+    static const char *const forms[] = {"%u.%u.%u.%u", "%u.%u.%u.%u:80", "::ffff:%u.%u.%u.%u",
+                                        "0:0:0:0:0:FFFF:%u.%u.%u.%u", "[::ffff:%u.%u.%u.%u]:80"};
+    static const char *const longer[] = {"%x:%x::%x:%x", "%X:%x:0:0::%x:%x", "[%x:%x::%x:%x]:443",
+                                         "%x:%x::%x:0:%x"};
+    unsigned a = (unsigned)rand() % 4, b = (unsigned)rand() % 3, c = (unsigned)rand() % 3,
+             d = (unsigned)rand() % 4;
+
+    if (rand() % 2)
+        snprintf(out, 64, forms[rand() % 5], a == 0 ? 0 : 9 * a, 100 * b, c, d);
+    else
+        snprintf(out, 64, longer[rand() % 4], a == 0 ? 0 : 0x2000 + a, b == 0 ? 0 : 0xdb7 + b, c,
+                 d);
+}
+
+static void the_filter_lets_no_banned_address_through(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 200; round++) {
+        struct ration *r = open_rules(by_user);
+        struct rn_cidr bans[4];
+        char text[64], words[96];
+        int count = 1 + rand() % 4;
+
+        for (int i = 0; i < count; i++) {
+            random_address(text);
+            assert_int_equal(rn_ip_parse_host(text, strlen(text), &bans[i].network, NULL), 0);
+            bans[i].prefix = (uint8_t)(bans[i].network.bits - (unsigned)rand() % 4 * 8);
+            if (rand() % 8 == 0)
+                bans[i].prefix = (uint8_t)(rand() % 33);
+            bans[i].network = rn_ip_mask(bans[i].network, bans[i].prefix);
+            rn_cidr_write(&bans[i], text);
+            snprintf(words, sizeof words, "ip=%s", text);
+            ban(r, words);
+        }
+        for (int i = 0; i < 100; i++) {
+            struct rn_ip ip;
+            bool banned = false;
+
+            random_address(text);
+            assert_int_equal(rn_ip_parse_host(text, strlen(text), &ip, NULL), 0);
+            for (int k = 0; k < count; k++)
+                banned |= rn_cidr_contains(&bans[k], &ip);
+            snprintf(words, sizeof words, "user=ann ip=%s", text);
+            if ((decide(r, words, T0).kind == RATION_BY_BAN) != banned)
+                fail_msg("%s", text);
+        }
+        ration_close(r);
+    }
+}
+
+static void texts_of_any_length_are_banned(void **state)
+{
+    struct ration *r = open_rules(by_user);
+    char words[64] = "user=";
+
+    (void)state;
+    for (size_t len = 1; len < 24; len++) {
+        memset(words + 5, 'a', len);
+        words[5 + len] = '\0';
+        assert_false(is_banned(r, words));
+        ban(r, words);
+        assert_true(is_banned(r, words));
+    }
+    ration_close(r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -402,6 +473,8 @@ int main(void)
         cmocka_unit_test(a_hundred_thousand_are_one_look_up),
         cmocka_unit_test(they_are_listed_as_they_are_compared),
         cmocka_unit_test(they_are_found_and_listed_page_by_page),
+        cmocka_unit_test(the_filter_lets_no_banned_address_through),
+        cmocka_unit_test(texts_of_any_length_are_banned),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -252,6 +252,57 @@ static void stopping_amid_a_storm_leaves_nothing(void **state)
     join_server(&r);
 }
 
+/* --- a loop that goes on after its end ---------------------------------------------------- */
+
+static struct {
+    struct rn_timer timer; /* first */
+    bool fired, outlived;
+} after;
+
+static void fire(struct rn_timer *timer)
+{
+    (void)timer;
+    after.fired = true;
+}
+
+static bool until_the_timer_fires(const void *arg)
+{
+    (void)arg;
+    return !after.fired;
+}
+
+static bool always(const void *arg)
+{
+    (void)arg;
+    return true;
+}
+
+static void go_on(void *arg, struct rn_loop *loop)
+{
+    struct rn_wheel *wheel = rn_loop_wheel(loop);
+
+    (void)arg;
+    after.timer.fire = fire;
+    rn_timer_set(wheel, &after.timer, rn_wheel_now(wheel) + 20 * MS);
+    rn_loop_run_while(loop, until_the_timer_fires, NULL, HANG_MS * MS);
+    rn_loop_run_while(loop, always, NULL, 20 * MS);
+    after.outlived = true;
+}
+
+static void a_loop_goes_on_while_it_is_busy_and_no_longer_than_it_may(void **state)
+{
+    struct running r;
+
+    (void)state;
+    memset(&after, 0, sizeof after);
+    prepare_server(&r, (struct rn_server_options){.workers = 1});
+    r.calls.worker_ends = go_on;
+    listen_on(&r, "tcp", "127.0.0.1:0");
+    start_server(&r);
+    stop_server(&r);
+    assert_true(after.fired && after.outlived);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -267,6 +318,7 @@ int main(void)
         cmocka_unit_test(stopping_twice_is_stopping_once),
         cmocka_unit_test(a_stop_before_the_start_is_kept),
         cmocka_unit_test(stopping_amid_a_storm_leaves_nothing),
+        cmocka_unit_test(a_loop_goes_on_while_it_is_busy_and_no_longer_than_it_may),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

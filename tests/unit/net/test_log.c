@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
-#include "net/log_line.h"
+#include "net/log_internal.h"
 
 #define NOON (INT64_C(1794744000) * RN_SECOND_NS + 123456789)
 

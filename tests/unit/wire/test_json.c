@@ -232,27 +232,6 @@ static void an_error_of_the_caller_ends_the_reading(void **state)
     free(r.text);
 }
 
-static void skipping_passes_over_the_rest_of_a_level(void **state)
-{
-    struct reading r;
-    struct rn_json_token token;
-
-    (void)state;
-    begin(&r, "[{\"a\":[1,[2]],\"b\":{}},7,[\"x\"");
-    rn_json_next(&r.json);
-    token = rn_json_next(&r.json);
-    rn_json_next(&r.json);
-    rn_json_next(&r.json);
-    assert_true(rn_json_skip(&r.json, &(struct rn_json_token){.kind = RN_JSON_ARRAY}));
-    assert_true(rn_json_skip(&r.json, &token));
-    token = rn_json_next(&r.json);
-    demand_slice(token.text, "7");
-    assert_true(rn_json_skip(&r.json, &token));
-    token = rn_json_next(&r.json);
-    assert_false(rn_json_skip(&r.json, &token));
-    free(r.text);
-}
-
 /* --- values ---------------------------------------------------------------------------------- */
 
 static struct rn_json_token number(const char *text)
@@ -435,7 +414,6 @@ int main(void)
         cmocka_unit_test(an_empty_text_is_refused),
         cmocka_unit_test(sixteen_levels_are_fine),
         cmocka_unit_test(an_error_of_the_caller_ends_the_reading),
-        cmocka_unit_test(skipping_passes_over_the_rest_of_a_level),
         cmocka_unit_test(whole_numbers_are_exact_to_their_edges),
         cmocka_unit_test(seconds_are_rounded_to_the_nearest_nanosecond),
         cmocka_unit_test(strings_are_escaped_only_where_they_must_be),

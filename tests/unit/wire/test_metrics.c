@@ -79,7 +79,7 @@ static void demand_bucket(int64_t ns)
 {
     struct rn_histogram h = {0};
 
-    rn_metrics_histogram_add(&h, ns);
+    rn_metrics_histogram_add_many(&h, ns, 1);
     if (h.counts[bucket_of(ns)] != 1)
         fail_msg("%lld ns belong to bucket %zu", (long long)ns, bucket_of(ns));
 }
@@ -111,10 +111,10 @@ static void a_histogram_is_cumulative(void **state)
     struct rn_buf out = {0};
 
     (void)state;
-    rn_metrics_histogram_add(&h, 1000);
-    rn_metrics_histogram_add(&h, 1001);
-    rn_metrics_histogram_add(&h, 30000000);
-    rn_metrics_histogram_add(&other, 2500000000);
+    rn_metrics_histogram_add_many(&h, 1000, 1);
+    rn_metrics_histogram_add_many(&h, 1001, 1);
+    rn_metrics_histogram_add_many(&h, 30000000, 1);
+    rn_metrics_histogram_add_many(&other, 2500000000, 1);
     rn_metrics_histogram_merge(&h, &other);
     rn_metrics_begin(&out, "t_seconds", RN_METRICS_HISTOGRAM, "Time.");
     rn_metrics_put_histogram(&out, "t_seconds", &label, 1, &h);

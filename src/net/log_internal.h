@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Inside net: whether a log line is written, and its format. */
-#ifndef RN_NET_LOG_LINE_H
-#define RN_NET_LOG_LINE_H
+#ifndef RN_NET_LOG_INTERNAL_H
+#define RN_NET_LOG_INTERNAL_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -50,9 +50,13 @@ RN_INLINE static uint32_t count_limits(const struct rn_book *book, const struct 
 
     if (rn_unlikely(matches->outcome != RN_MATCH_LIMITS))
         return 0;
-    if (rn_likely(matches->count == 1 && tier->limit_count == 1) &&
-        rn_likely(book->limits[tier->limits[0]->id].fast_path))
-        return 1;
+    if (rn_likely(matches->count == 1 && tier->limit_count == 1)) {
+        const struct rn_compiled *l = &book->limits[tier->limits[0]->id];
+
+        if (rn_likely(l->fast_path))
+            return 1;
+        return l->stepped && l->steps[0].fast_path ? STEPPED + 1 : 0;
+    }
     return count_several(book, matches);
 }
 
@@ -175,7 +179,8 @@ RN_INLINE static void count(const struct rn_fast_path *f, uint32_t n, struct rat
     rn_stats_count_total(s, total);
 }
 
-/* Inlined once for one limit, once for any number, and once for those of which some have steps. */
+/* Inlined for one limit and for any number, each once for limits without steps and once for those
+ * of which some have steps. */
 RN_INLINE static bool decide(struct ration *r, const struct rn_book *book,
                              const struct ration_request *request, struct rn_matches *matches,
                              uint32_t n, bool stepped, int64_t now_ns, struct ration_outcome *out)
@@ -213,6 +218,14 @@ static RN_ASIDE bool decide_several(struct ration *r, const struct rn_book *book
                        : decide(r, book, request, matches, n, false, now_ns, out);
 }
 
+static RN_ASIDE bool decide_stepped(struct ration *r, const struct rn_book *book,
+                                    const struct ration_request *request,
+                                    struct rn_matches *matches, int64_t now_ns,
+                                    struct ration_outcome *out)
+{
+    return decide(r, book, request, matches, 1, true, now_ns, out);
+}
+
 RN_HOT bool rn_fast_path_decide(struct ration *r, const struct rn_book *book,
                                 const struct ration_request *request, struct rn_matches *matches,
                                 int64_t now_ns, struct ration_outcome *out)
@@ -221,5 +234,7 @@ RN_HOT bool rn_fast_path_decide(struct ration *r, const struct rn_book *book,
 
     if (rn_likely(n == 1))
         return decide(r, book, request, matches, 1, false, now_ns, out);
+    if (n == STEPPED + 1)
+        return decide_stepped(r, book, request, matches, now_ns, out);
     return n != 0 && decide_several(r, book, request, matches, n, now_ns, out);
 }

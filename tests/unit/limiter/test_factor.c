@@ -4,6 +4,8 @@
 
 #include <ration/envoy.h>
 
+#include "limiter/rulebook/explain.h"
+
 #define HOUR (60 * MINUTE)
 #define RULE(algorithm)                                                                            \
     "limits: [{name: a, key: user, limit: 100 per hour, algorithm: " algorithm "}]"
@@ -158,6 +160,42 @@ static void a_cost_that_fits_only_as_written_has_a_wait(void **state)
         assert_true(out.decision.verdict.retry_after_ns == RATION_NEVER);
         ration_close(r);
     }
+}
+
+struct seen {
+    unsigned factor;
+    uint64_t limit, remaining;
+};
+
+static int see_rule(void *arg, const struct rn_explained_rule *rule)
+{
+    *(struct seen *)arg = (struct seen){.factor = rule->factor,
+                                        .limit = rule->outcome->limits[0].verdict.limit,
+                                        .remaining = rule->outcome->limits[0].verdict.remaining};
+    return 0;
+}
+
+static void an_explanation_tells_the_factor_and_the_limit_in_force(void **state)
+{
+    struct ration *r = open_factor_rules(bucket);
+    struct seen seen;
+    struct words w;
+
+    (void)state;
+    split_words(&w, "user=ann");
+    struct rn_explain explain = {
+        .request = &w.request, .now_ns = T0, .arg = &seen, .see = see_rule};
+
+    set_factor(r, "a", 50);
+    assert_int_equal(rn_explain_run(r, &explain), 0);
+    assert_int_equal(seen.factor, 50);
+    assert_int_equal(seen.limit, 50);
+    assert_int_equal(seen.remaining, 50);
+    rules_at(r, bucket, T0);
+    assert_int_equal(rn_explain_run(r, &explain), 0);
+    assert_int_equal(seen.factor, 0);
+    assert_int_equal(seen.limit, 100);
+    ration_close(r);
 }
 
 /* --- receipts ---------------------------------------------------------------------------- */
@@ -479,6 +517,7 @@ int main(void)
         cmocka_unit_test(several_rules_with_factors_of_their_own),
         cmocka_unit_test(a_soft_part_and_a_reserve_are_scaled_with_it),
         cmocka_unit_test(a_cost_that_fits_only_as_written_has_a_wait),
+        cmocka_unit_test(an_explanation_tells_the_factor_and_the_limit_in_force),
         cmocka_unit_test(a_refund_is_worth_what_was_paid),
         cmocka_unit_test(a_reservation_is_settled_at_its_price),
         cmocka_unit_test(of_two_prices_the_cheaper_is_given_back),

@@ -514,6 +514,24 @@ static void a_stepped_bucket_that_flaps_admits_no_more(void **state)
     subject_free(&s);
 }
 
+/* 70 % of 50,000 a second are 35,000 units of 28,571.43 ns. In whole nanoseconds they would fill
+ * 20 us more than a bucket at 80 % has, where a unit costs only 3.6 us less. */
+static void a_lower_factor_lends_nothing_by_rounding(void **state)
+{
+    static const struct ration_limit spec = {
+        .algorithm = RATION_TOKEN_BUCKET, .amount = 50000, .period_ns = SECOND};
+    struct ladder l = {.percents = {70, 80, 100}, .count = 3};
+    struct subject s = subject_of(&l, &spec);
+
+    (void)state;
+    s.limit = l.steps[1];
+    assert_true(take(&s, BASE, 40000).allowed);
+    s.limit = l.steps[0];
+    assert_false(take(&s, BASE + 24999, 1).allowed);
+    assert_true(take(&s, BASE + 28572, 1).allowed);
+    subject_free(&s);
+}
+
 static void places_held_stay_and_none_is_granted_above_the_share(void **state)
 {
     static const struct ration_limit spec = {.algorithm = RATION_CONCURRENCY, .amount = 10};
@@ -597,18 +615,19 @@ static void a_slow_bucket_does_not_overflow_at_one_percent(void **state)
 
 int main(void)
 {
-    struct CMUnitTest tests[RN_ALGORITHMS_MAX + 9] = {
+    struct CMUnitTest tests[RN_ALGORITHMS_MAX + 10] = {
         cmocka_unit_test(every_percent_admits_exactly_its_share_after_idling),
         cmocka_unit_test(all_steps_share_form_and_block_size),
         cmocka_unit_test(common_buckets_stay_one_word),
         cmocka_unit_test(a_log_and_places_never_outgrow_their_blocks),
         cmocka_unit_test(a_refund_is_worth_what_was_paid),
         cmocka_unit_test(a_stepped_bucket_that_flaps_admits_no_more),
+        cmocka_unit_test(a_lower_factor_lends_nothing_by_rounding),
         cmocka_unit_test(places_held_stay_and_none_is_granted_above_the_share),
         cmocka_unit_test(a_cost_above_the_lowered_capacity_has_a_wait),
         cmocka_unit_test(a_slow_bucket_does_not_overflow_at_one_percent),
     };
-    size_t n = 9;
+    size_t n = 10;
 
     for (const struct rn_algorithm *a = rn_algorithms; a->name; a++)
         if (a->is_rate)

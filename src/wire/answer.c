@@ -199,13 +199,28 @@ static void put_text(struct rn_buf *out, const char *text)
     rn_json_put_string(out, rn_slice_of(text));
 }
 
+/* The standard message, if the client may come again. */
+static void put_try_again(struct rn_buf *out, bool places, uint64_t seconds)
+{
+    char *to = rn_buf_reserve(out, 96);
+
+    if (!to)
+        return;
+    to = RN_FORMAT_LITERAL(to, "\"Too many requests");
+    if (places)
+        to = RN_FORMAT_LITERAL(to, " at the same time");
+    to = RN_FORMAT_LITERAL(to, ". Try again in ");
+    to = rn_format_u64(to, seconds > 0 ? seconds : 1);
+    to = seconds > 1 ? RN_FORMAT_LITERAL(to, " seconds.\"") : RN_FORMAT_LITERAL(to, " second.\"");
+    rn_format_done(out, to);
+}
+
 /* The rule's message, or a standard one. */
 static void put_message(struct rn_buf *out, const struct ration_outcome *outcome)
 {
     const struct refusal *refusal = refusal_of(outcome);
     const struct ration_outcome_limit *decider = rn_answer_decider(outcome);
     int64_t after_ns = outcome->decision.verdict.retry_after_ns;
-    uint64_t seconds = rn_answer_seconds(after_ns);
 
     if (outcome->message[0] != '\0') {
         put_text(out, outcome->message);
@@ -214,12 +229,8 @@ static void put_message(struct rn_buf *out, const struct ration_outcome *outcome
     } else if (after_ns == RATION_NEVER) {
         put_text(out, "This request asks for more than its limit ever admits.");
     } else {
-        rn_buf_put_literal(out, "\"Too many requests");
-        if (decider && decider->algorithm == RATION_CONCURRENCY)
-            rn_buf_put_literal(out, " at the same time");
-        rn_buf_put_literal(out, ". Try again in ");
-        rn_buf_put_u64(out, seconds > 0 ? seconds : 1);
-        rn_buf_put_slice(out, seconds > 1 ? RN_SLICE(" seconds.\"") : RN_SLICE(" second.\""));
+        put_try_again(out, decider && decider->algorithm == RATION_CONCURRENCY,
+                      rn_answer_seconds(after_ns));
     }
 }
 
@@ -276,8 +287,10 @@ void rn_answer_put_body(struct rn_buf *out, const struct ration_outcome *outcome
     else
         rn_buf_put_literal(out, "null");
     rn_buf_put_literal(out, ",\"reset\":");
-    if (decider && reset_after_ns != RATION_NEVER)
-        rn_buf_put_u64(out, rn_answer_epoch(extra, reset_after_ns));
+    char *to = rn_buf_reserve(out, RN_FORMAT_U64_MAX);
+
+    if (to && decider && reset_after_ns != RATION_NEVER)
+        rn_format_done(out, rn_format_u64(to, rn_answer_epoch(extra, reset_after_ns)));
     else
         rn_buf_put_literal(out, "null");
     rn_buf_put_char(out, '}');

@@ -173,10 +173,13 @@ static void put_x(struct rn_buf *out, const struct ration_outcome *outcome,
 static void put_retry(struct rn_buf *out, struct rn_slice name, int64_t after_ns)
 {
     uint64_t seconds = rn_answer_seconds(after_ns);
+    char *to = rn_buf_reserve(out, name.len + RN_FORMAT_U64_MAX + 2);
 
-    rn_buf_put_slice(out, name);
-    rn_buf_put_u64(out, seconds > 0 ? seconds : 1);
-    rn_buf_put_literal(out, "\r\n");
+    if (!to)
+        return;
+    to = rn_format_bytes(to, name.data, name.len);
+    to = rn_format_u64(to, seconds > 0 ? seconds : 1);
+    rn_format_done(out, RN_FORMAT_LITERAL(to, "\r\n"));
 }
 
 void rn_answer_put_headers(struct rn_buf *out, const struct ration_outcome *outcome,

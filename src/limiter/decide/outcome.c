@@ -125,14 +125,14 @@ static void add_delay(struct ration_outcome *out, struct rn_gathered *g, size_t 
 
 /* --- lists ---------------------------------------------------------------------------- */
 
-/* All but the verdict. */
+/* All but the verdict; the period is that of a limit that counts. */
 static inline void set_limit(struct ration_outcome_limit *to, const struct rn_rule *rule,
                              const struct rn_limit *limit)
 {
     memcpy(to->rule, rule->title, sizeof to->rule);
     to->algorithm = limit->algorithm;
     to->amount = limit->amount;
-    to->period_ns = limit->algorithm == RATION_CONCURRENCY ? 0 : limit->period_ns;
+    to->period_ns = limit->period_ns;
     to->shadow = false;
 }
 
@@ -141,6 +141,8 @@ static inline void list_limit(struct ration_outcome_limit *to, const struct rn_g
 {
     set_limit(to, g->rules[g->rule_of[i]].rule, &g->tx.items[i].limit->limit);
     to->verdict = g->charges[i].verdict;
+    if (to->algorithm == RATION_CONCURRENCY)
+        to->period_ns = 0;
     to->shadow = g->tx.items[i].shadow || g->all_shadow;
 }
 

@@ -48,8 +48,8 @@ static struct counter roll(const struct rn_limit *limit, const uint64_t *state, 
     int64_t period = limit->period_ns, number = rn_floor_div(now, period);
     struct counter c = {.prev = state[1], .cur = state[2]};
 
-    if (words >= 4)
-        c.owed = rn_min_u64(state[3], limit->amount);
+    if (words >= 4 && state[3] != 0)
+        c.owed = rn_min_u64(state[3], rn_largest_amount(limit));
     c.number = rn_floor_div((int64_t)state[0], period) - (words >= 4 && state[3] != 0 ? 3 : 2);
     *clamped = false;
     if (c.number > number + 1) {
@@ -84,7 +84,7 @@ static int64_t wait_ns(const struct rn_limit *limit, const struct counter *c, in
     struct counter at = *c;
 
     if (cost > limit->amount)
-        return RN_NEVER;
+        return rn_limit_beyond_ns(limit, cost);
     while (saturating_sum(at.cur, at.owed) > limit->amount - cost) /* at most three times */
         turn(limit, &at);
     uint64_t room = limit->amount - cost - at.cur - at.owed, period = (uint64_t)limit->period_ns;

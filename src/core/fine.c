@@ -54,7 +54,7 @@ static enum rn_outcome apply(const struct rn_limit *limit, uint64_t *state, uint
                              const struct rn_ask *ask, struct rn_answer *answer)
 {
     rn_i128 unit = (rn_i128)limit->unit_ns * ((rn_i128)1 << 32) + limit->unit_frac;
-    rn_i128 full = unit * (rn_i128)limit->cap;
+    rn_i128 full = (rn_i128)limit->full_ns * ((rn_i128)1 << 32) - limit->full_over;
     rn_i128 now = (rn_i128)ask->now_ns * ((rn_i128)1 << 32);
     rn_i128 debt = rn_fine_unpack(state) - now;
     rn_i128 cost = unit * (rn_i128)rn_min_u64(ask->cost, limit->cap);
@@ -82,7 +82,8 @@ static enum rn_outcome apply(const struct rn_limit *limit, uint64_t *state, uint
 
         answer->allowed = possible && (over <= 0 || ask->cost == 0);
         if (!answer->allowed)
-            answer->retry_after_ns = possible ? ceil_ns(over) : RN_NEVER;
+            answer->retry_after_ns =
+                possible ? ceil_ns(over) : rn_limit_beyond_ns(limit, ask->cost);
         else if (limit->algorithm == RATION_LEAKY_BUCKET)
             answer->delay_ns = ceil_ns(debt);
         if (ask->cost != 0 && rn_op_charges(ask->op, answer->allowed)) {

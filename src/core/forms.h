@@ -92,6 +92,12 @@ static inline int64_t rn_max_i64(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
+/* No state of this limit, at whatever factor, owes more. */
+static inline uint64_t rn_largest_amount(const struct rn_limit *limit)
+{
+    return limit->percent != 0 ? 4 * limit->written_amount : limit->amount;
+}
+
 /* Rounds towards minus infinity, as time stamps before the epoch need. */
 static inline int64_t rn_floor_div(int64_t a, int64_t b)
 {

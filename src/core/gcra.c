@@ -36,8 +36,8 @@ static void answer_below_empty(const struct rn_limit *limit, int64_t debt, const
     if (answer->allowed)
         answer->delay_ns = queue ? debt : 0;
     else
-        answer->retry_after_ns =
-            ask->cost > limit->cap ? RN_NEVER : debt + cost_ns - limit->full_ns;
+        answer->retry_after_ns = ask->cost > limit->cap ? rn_limit_beyond_ns(limit, ask->cost)
+                                                        : debt + cost_ns - limit->full_ns;
 }
 
 /* FORCE and DEBIT: the debt after as much of the cost as there is room for. */

@@ -47,7 +47,9 @@ static inline bool rn_gcra_take(const struct rn_limit *limit, int64_t *debt, uin
 
     answer->allowed = fits;
     answer->delay_ns = fits && limit->algorithm == RATION_LEAKY_BUCKET ? *debt : 0;
-    answer->retry_after_ns = fits ? 0 : cost > limit->cap ? RN_NEVER : after - limit->full_ns;
+    answer->retry_after_ns = fits                ? 0
+                             : cost > limit->cap ? rn_limit_beyond_ns(limit, cost)
+                                                 : after - limit->full_ns;
     if (fits)
         *debt = after;
     answer->remaining = rn_gcra_units(limit, limit->full_ns - *debt);

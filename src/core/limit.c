@@ -209,9 +209,14 @@ static void init_bucket(struct rn_limit *l, const struct ration_limit *s)
         l->unit_ns += (int64_t)(frac >> 32);
         l->unit_frac = (uint32_t)frac;
         l->words_small = l->words_full = 2;
+        rn_u128 full = (((rn_u128)(uint64_t)l->unit_ns << 32) + l->unit_frac) * l->cap;
+
+        l->full_ns = (int64_t)((full + UINT32_MAX) >> 32);
+        l->full_over = (uint32_t)(0u - (uint32_t)full);
+        l->unit_inverse = UINT64_MAX / (uint64_t)l->unit_ns;
+        return;
     }
-    l->full_ns = (int64_t)((((rn_u128)(uint64_t)l->unit_ns << 32) + l->unit_frac) * l->cap >> 32) +
-                 (l->unit_frac != 0);
+    l->full_ns = l->unit_ns * (int64_t)l->cap;
     l->unit_inverse = UINT64_MAX / (uint64_t)l->unit_ns;
 }
 

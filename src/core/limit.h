@@ -53,14 +53,16 @@ struct rn_limit {
     enum rn_form form;
     enum ration_algorithm algorithm;
     bool from_first;
-    uint64_t amount; /* units a period admits */
-    uint64_t cap;    /* units admitted at once after any idle time */
+    uint16_t percent; /* the factor of a step (core/scale.h); 0: as written */
+    uint64_t amount;  /* units a period admits */
+    uint64_t cap;     /* units admitted at once after any idle time */
     int64_t period_ns;
     uint64_t shape; /* equal for limits that may share state: algorithm + window */
 
     /* buckets */
     int64_t unit_ns;       /* ns one unit takes to refill, rounded up */
     uint32_t unit_frac;    /* FINE: unit_ns is rounded down and this, in 2^-32 ns, is added */
+    uint32_t full_over;    /* FINE: what was added to full_ns by rounding, in 2^-32 ns */
     int64_t full_ns;       /* ns from empty to full: cap units */
     uint64_t unit_inverse; /* for dividing by unit_ns */
     int64_t step_ns;       /* STEP: length of a step */
@@ -75,6 +77,8 @@ struct rn_limit {
     const struct rn_calendar *calendar; /* borrowed; see rn_limit_set_calendar */
 
     uint32_t words_small, words_full; /* block sizes; both 0 for one-word forms */
+
+    uint64_t written_amount, written_cap; /* of a step: at 100 percent; else 0 */
 };
 
 enum rn_op {
@@ -124,6 +128,15 @@ enum rn_outcome {
     RN_GROW,  /* the state is too small: copy a block into words_full words, or make a word
                  the block form that it grows into, and ask again */
 };
+
+/* The wait for a cost above the capacity. If it fits the limit as written, a lower factor stands in
+ * the way, which may rise again: ask when the limit has had the time to become whole. */
+static inline int64_t rn_limit_beyond_ns(const struct rn_limit *limit, uint64_t cost)
+{
+    if (limit->percent == 0 || cost > limit->written_cap)
+        return RN_NEVER;
+    return limit->full_ns ? limit->full_ns : limit->period_ns ? limit->period_ns : limit->lease_ns;
+}
 
 /* A fixed window that owes something. */
 #define RN_WIDE_WORDS 4

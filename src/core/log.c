@@ -280,7 +280,7 @@ static enum rn_outcome apply(const struct rn_limit *limit, uint64_t *state, uint
         if (!answer->allowed)
             answer->retry_after_ns =
                 ask->cost > limit->amount
-                    ? RN_NEVER
+                    ? rn_limit_beyond_ns(limit, ask->cost)
                     : rn_max_i64(leaves(limit, state, &l,
                                         (uint32_t)(live(&l) + ask->cost - limit->amount) - 1) -
                                      now,

@@ -152,8 +152,9 @@ static enum rn_outcome apply(const struct rn_limit *limit, uint64_t *state, uint
     } else {
         answer->allowed = ask->cost <= left;
         if (!answer->allowed)
-            answer->retry_after_ns =
-                ask->cost > limit->amount ? RN_NEVER : estimate_ns(limit, state, count, ask, live);
+            answer->retry_after_ns = ask->cost > limit->amount
+                                         ? rn_limit_beyond_ns(limit, ask->cost)
+                                         : estimate_ns(limit, state, count, ask, live);
     }
     bool looks = ask->op == RN_PEEK || ask->op == RN_OLDEST || ask->op == RN_FORCE ||
                  ask->op == RN_DEBIT || ask->op == RN_CREDIT ||

@@ -97,7 +97,9 @@ static struct view look(const struct rn_limit *limit, const uint64_t *state, uin
     *clamped = false;
     v.now = rn_floor_div(now, limit->sub_ns);
     v.bits = sound ? bits : 0;
-    v.owed = sound ? rn_min_u64(state[1] >> WIDTH_BITS, limit->amount) : 0;
+    v.owed = sound && state[1] >> WIDTH_BITS != 0
+                 ? rn_min_u64(state[1] >> WIDTH_BITS, rn_largest_amount(limit))
+                 : 0;
     v.newest = v.now - v.ring;
     if (sound)
         v.newest = rn_max_i64((int64_t)state[0], 0) / limit->sub_ns -
@@ -284,7 +286,7 @@ static enum rn_outcome apply(const struct rn_limit *limit, uint64_t *state, uint
         if (!answer->allowed)
             answer->retry_after_ns =
                 ask->cost > limit->amount
-                    ? RN_NEVER
+                    ? rn_limit_beyond_ns(limit, ask->cost)
                     : wait_ns(limit, &v, now, spent + ask->cost - limit->amount);
         if (ask->cost != 0 && rn_op_charges(ask->op, answer->allowed)) {
             up = rn_min_u64(ask->cost, left);

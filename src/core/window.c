@@ -224,7 +224,7 @@ static int64_t wait_ns(const struct rn_limit *limit, const struct rn_window *w, 
                        const struct rn_ask *ask)
 {
     if (ask->cost > limit->amount)
-        return RN_NEVER;
+        return rn_limit_beyond_ns(limit, ask->cost);
     if (w->owed <= limit->amount - ask->cost)
         return time_left(limit, w, quantum, ask);
     struct rn_window next = {.end_ns = next_end(limit, w, quantum, ask)};

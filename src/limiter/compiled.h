@@ -28,10 +28,11 @@ struct rn_compiled {
     uint64_t salt;
     uint32_t index;        /* among the limits given at open, or RN_AD_HOC */
     unsigned charge_flags; /* RN_CHARGE_* */
+    bool lean;             /* one RN_TAKE charges it */
     bool shadow;
-    bool lean;      /* one RN_TAKE charges it */
     bool fast_path; /* rn_table_take_all may charge it with others: see fast_path.h, take.c */
     bool is_mark;   /* not a limit but the mark of one: see `mark` */
+    bool stepped;   /* the limit as written; one of `steps` is in force: see factor.h */
     struct rn_limit limit;
 
     /* One limit of each shape that its name has, the largest of that shape; and
@@ -47,6 +48,10 @@ struct rn_compiled {
     const struct rn_compiled *mark; /* NULL without guards */
 
     char *name; /* NULL for a limit given with the call */
+
+    /* If it is stepped: */
+    const struct rn_factor *factor;
+    const struct rn_compiled *steps; /* by their order in factor->percents; not stepped */
 };
 
 /* A bucket of one unit: taking it sets a flag that ends by itself after lasts_ns. */

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "limiter/decide/workspace.h"
+#include "limiter/factor.h"
 #include "limiter/rulebook/reload.h"
 #include "limiter/tickets/reset_log.h"
 
@@ -70,6 +71,13 @@ static void demand_add(struct demand *d, const struct rn_limit *limit)
     d->limits++;
 }
 
+static void demand_add_rule(struct demand *d, const struct rn_rule_limit *limit)
+{
+    struct rn_limit widest = rn_factor_widest(limit);
+
+    demand_add(d, &widest);
+}
+
 /* So that slots and blocks run out together if all keys are of one limit. */
 static double demand_share(const struct demand *d)
 {
@@ -91,13 +99,14 @@ void rn_limiter_set_capacity(struct ration *r, const struct rn_ruleset *ruleset)
     for (size_t i = 0; i < r->limit_count; i++)
         demand_add(&d, &r->limits[i].limit);
     for (uint32_t i = 0; i < rules; i++)
-        demand_add(&d, &ruleset->limits[i]->limit);
+        demand_add_rule(&d, ruleset->limits[i]);
     uint64_t least = rn_table_capacity(r->table, &word, d.sizes);
 
     for (size_t i = 0; i < r->limit_count + rules; i++) {
-        const struct rn_limit *limit =
-            i < r->limit_count ? &r->limits[i].limit : &ruleset->limits[i - r->limit_count]->limit;
-        uint64_t capacity = rn_table_capacity(r->table, limit, d.sizes);
+        struct rn_limit limit = i < r->limit_count
+                                    ? r->limits[i].limit
+                                    : rn_factor_widest(ruleset->limits[i - r->limit_count]);
+        uint64_t capacity = rn_table_capacity(r->table, &limit, d.sizes);
 
         least = capacity < least ? capacity : least;
     }
@@ -207,7 +216,7 @@ static int fill(struct ration *r, const struct ration_options *o, const struct r
         demand_add(&demand, &limit);
     }
     for (uint32_t i = 0; ruleset && i < ruleset->limit_count; i++)
-        demand_add(&demand, &ruleset->limits[i]->limit);
+        demand_add_rule(&demand, ruleset->limits[i]);
     code = rn_table_open(&(struct rn_table_options){.path = o->state_path,
                                                     .bytes = o->memory_bytes,
                                                     .block_share = demand_share(&demand),
@@ -286,7 +295,7 @@ void ration_close(struct ration *r)
 int rn_limiter_apply_shifted(struct ration *r, const struct rn_compiled *l, uint64_t key,
                              int64_t shift_ns, struct rn_charge *charge)
 {
-    charge->limit = &l->limit;
+    charge->limit = &rn_factor_step(l)->limit;
     charge->key = key;
     charge->flags |= l->charge_flags;
     charge->ask.wall_offset_ns = rn_table_wall_offset(r->table, charge->ask.now_ns) - shift_ns;
@@ -314,7 +323,7 @@ int rn_limiter_give_back(struct ration *r, const struct rn_compiled *l,
         rn_reset_log_covers(r, &l->limit, refund->key, refund->at_ns, now_ns))
         return 0;
     for (uint32_t i = 0; i < l->guard_count; i++) {
-        const struct rn_compiled *guard = l->guards[i];
+        const struct rn_compiled *guard = rn_factor_same(l->guards[i], l);
         struct rn_charge same = charge;
 
         if (!rn_limit_mark_at(&guard->limit, refund->at_ns, &same.ask.mark))

@@ -7,6 +7,7 @@
 #include "limiter/clients/client_index.h"
 #include "limiter/decide/gather.h"
 #include "limiter/decide/workspace.h"
+#include "limiter/factor.h"
 #include "limiter/limiter.h"
 #include "limiter/tickets/reset_log.h"
 
@@ -173,7 +174,7 @@ static struct target variant_of(const struct target *t, const struct rn_compiled
 {
     struct target variant = *t;
 
-    variant.limit = l;
+    variant.limit = rn_factor_step(l);
     variant.key = t->key ^ t->limit->salt ^ l->salt;
     return variant;
 }

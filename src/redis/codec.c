@@ -12,6 +12,9 @@ __extension__ typedef unsigned __int128 wide;
 
 #define EXACT (UINT64_C(1) << 53)
 #define US_NS 1000
+#define FINER_PARTS 1000000
+/* The price at a factor and at the next larger one differ by this part or more: 399 and 400 %. */
+#define FACTORS_APART 400
 
 /* --- limits ------------------------------------------------------------------------- */
 
@@ -37,21 +40,45 @@ struct parts {
     wide full;
 };
 
+/* At a factor (core/scale.h) only the unit has another number of parts. Parts are finer then, so
+ * that rounding a unit up loses little. The bucket is made to hold its share of units, unless that
+ * adds more than a unit costs more at this factor than at the next: then it holds a little less. A
+ * stepped bucket charges fractions of units here. */
+static void apply_factor(const struct rn_limit *l, struct parts *p)
+{
+    uint64_t finer = FINER_PARTS;
+
+    while (finer > 1 && (p->full * finer >= EXACT / 16 || (wide)p->paid * finer >= EXACT / 16))
+        finer /= 10;
+    wide unit = ((wide)p->unit * finer * 100 + l->percent - 1) / l->percent;
+
+    p->paid *= finer;
+    p->full *= finer;
+    p->unit = (uint64_t)(unit < p->full ? unit : p->full); /* one unit always fits */
+    wide share = (wide)l->cap * p->unit;
+
+    if (p->full < share && (l->cap + 1) * FACTORS_APART <= p->unit)
+        p->full = share;
+}
+
 static struct parts parts_of(const struct rn_limit *l)
 {
     struct parts p = {.tick_us = 1, .paid = 1, .unit = 1};
+    uint64_t written = l->percent != 0 ? l->written_amount : l->amount;
 
     if (l->form == RN_FORM_STEP) {
         p.tick_us = (uint64_t)l->step_ns / US_NS;
         p.paid = l->step_units;
-    } else if (l->amount != 0) {
-        uint64_t period = (uint64_t)l->period_ns, amount = l->amount * US_NS;
+    } else if (written != 0) {
+        uint64_t period = (uint64_t)l->period_ns, amount = written * US_NS;
         uint64_t shared = common_divisor(period, amount);
 
         p.unit = period / shared;
         p.paid = amount / shared;
     }
-    p.full = (wide)l->cap * p.unit;
+    p.full = (wide)(l->percent != 0 ? l->written_cap : l->cap) * p.unit;
+    if (l->percent != 0 && p.full != 0)
+        apply_factor(l, &p);
     return p;
 }
 
@@ -464,7 +491,8 @@ void rn_codec_read(struct rn_charge *charge, const char answer[RN_CODEC_ANSWER])
     charge->answer = (struct rn_answer){
         .allowed = n[0] == 1,
         .remaining = (uint64_t)n[1],
-        .retry_after_ns = n[2] < 0 ? RN_NEVER : to_ns(n[2]),
+        .retry_after_ns =
+            n[2] < 0 ? rn_limit_beyond_ns(charge->limit, charge->ask.cost) : to_ns(n[2]),
         .reset_after_ns = to_ns(n[3]),
         .delay_ns = debit || drained ? 0 : to_ns(n[4]),
         .uncollected = debit ? (uint64_t)n[4] : 0,

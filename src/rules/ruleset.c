@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/scale.h"
 #include "rules/builder.h"
 
 struct source {
@@ -158,6 +159,21 @@ static struct rn_ruleset *compile(const struct rn_teams *teams, struct rn_report
     return ruleset;
 }
 
+/* Of the limit as written, and at its largest factor. */
+static const char *fault_of(const struct rn_rule_limit *limit, rn_limit_judge *judge)
+{
+    const struct rn_rule *rule = limit->rule;
+    const char *fault = judge(&limit->limit);
+    struct rn_limit step;
+    struct rn_scale scale;
+
+    if (fault || rule->factor_count == 0)
+        return fault;
+    rn_scale_init(&scale, &limit->limit, rule->factors, rule->factor_count);
+    rn_scale_step(&scale, scale.largest, &step);
+    return judge(&step);
+}
+
 bool rn_ruleset_fits(const struct rn_ruleset *ruleset, rn_limit_judge *judge,
                      struct rn_report *report)
 {
@@ -165,7 +181,7 @@ bool rn_ruleset_fits(const struct rn_ruleset *ruleset, rn_limit_judge *judge,
 
     for (uint32_t i = 0; i < ruleset->limit_count; i++) {
         const struct rn_rule *rule = ruleset->limits[i]->rule;
-        const char *fault = judge(&ruleset->limits[i]->limit);
+        const char *fault = fault_of(ruleset->limits[i], judge);
         /* The last of that name: those before are of versions that were replaced. */
         struct rn_place at = {report->file_count, rule->line, rule->column};
 

@@ -123,6 +123,10 @@ static inline bool rn_throttle_can_pace(const struct rn_limit *limit)
     return limit->algorithm == RATION_TOKEN_BUCKET && limit->form != RN_FORM_STEP;
 }
 
+/* --- factors -------------------------------------------------------------------- */
+
+#define RN_FACTOR_MAX 400 /* percent */
+
 /* --- limits --------------------------------------------------------------------- */
 
 struct rn_rule_limit {
@@ -196,6 +200,10 @@ struct rn_rule {
     int64_t spread_ns; /* calendar windows end up to this much later, depending on the key */
     bool hold;         /* wait: hold */
     int64_t max_wait_ns;
+    /* Every factor in percent that may be in force (limiter/factor.h): ascending, from 1 to
+     * RN_FACTOR_MAX, and 100 among them. None: always 100. */
+    const uint16_t *factors;
+    uint32_t factor_count;
     enum rn_on_full on_full;
     enum rn_store_failure on_store_failure;
     enum rn_consistency consistency;

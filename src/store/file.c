@@ -176,6 +176,8 @@ static enum attempt rebuild(struct opening *o, const struct rn_table *old)
     table->header->anchor = old->header->anchor;
     table->header->evictions = old->header->evictions;
     table->header->generation = old->header->generation;
+    if (old->header->version == RN_LAYOUT_VERSION)
+        memcpy(rn_table_board(table), rn_table_board((struct rn_table *)old), RN_BOARD_BYTES);
     for (uint64_t i = 0; i < old->group_count * RN_GROUP_SLOTS; i++) {
         struct rn_found found = {(struct rn_slot *)&slots[i], rn_slot_load(&slots[i])};
 
@@ -206,7 +208,8 @@ static enum attempt check_header(struct opening *o, int fd, struct rn_header *h)
                     "one away");
     if ((size_t)got < RN_CHECKED_BYTES + sizeof h->check)
         return fail(o, RATION_ETORN, "cut off within its header; it was left alone: move it away");
-    if (h->version != RN_LAYOUT_VERSION || h->header_bytes != sizeof *h)
+    if (h->version < RN_LAYOUT_OLDEST || h->version > RN_LAYOUT_VERSION ||
+        h->header_bytes != sizeof *h)
         return fail(o, RATION_EVERSION,
                     "layout version %u where this library reads %u; it was left alone: use the "
                     "version that wrote it or move it away",
@@ -287,11 +290,18 @@ static bool divide_again(const struct opening *o, const struct rn_table *table)
 static enum attempt use_file(struct opening *o, int fd, const struct rn_header *h, bool alone,
                              struct rn_table **out)
 {
-    bool resize = (o->bytes != 0 && o->bytes != h->bytes) || (o->block_share != 0 && h->slabs == 0);
+    bool old = h->version != RN_LAYOUT_VERSION;
+    bool resize =
+        old || (o->bytes != 0 && o->bytes != h->bytes) || (o->block_share != 0 && h->slabs == 0);
     void *mapping;
     struct rn_table *table;
     enum attempt attempt;
 
+    if (old && !alone)
+        return fail(o, RATION_EBUSY,
+                    "in use with layout version %u and cannot be rebuilt for version %u meanwhile; "
+                    "stop the others first",
+                    h->version, RN_LAYOUT_VERSION);
     if (resize && !alone)
         return fail(o, RATION_EBUSY,
                     "in use with %" PRIu64 " bytes%s and cannot be rebuilt meanwhile; stop the "
@@ -311,7 +321,8 @@ static enum attempt use_file(struct opening *o, int fd, const struct rn_header *
     if (attempt == OPENED && (resize || (alone && divide_again(o, table)))) {
         o->bytes = o->bytes ? o->bytes : h->bytes;
         if (o->block_share == 0) /* a process that needs no blocks must not take them from others */
-            o->block_share = (double)(h->slabs * h->slab_words * 8) * 100 / (double)h->bytes;
+            o->block_share =
+                (double)(h->slabs * h->slab_words * 8) * 100 / (double)(h->bytes - RN_BOARD_BYTES);
         attempt = rebuild(o, table);
     } else if (attempt == OPENED && alone &&
                (flock(fd, LOCK_SH) != 0 || !is_at_path(o->path, fd))) {

@@ -4,6 +4,7 @@
  * same bytes serve as anonymous memory and as the state file.
  *
  *   header   one struct rn_header, padded to RN_PAGE
+ *   board    RN_BOARD_BYTES for the caller's own (rn_table_board); none in layout version 3
  *   groups   `groups` times 8 slots of 16 bytes
  *   slabs    one word for each slab: see rn_slab_word
  *   arena    `slabs` times `slab_words` words, each slab cut into blocks of one size
@@ -28,7 +29,8 @@
 
 #define RN_PAGE 4096
 #define RN_MAGIC UINT64_C(0x656C626174766E72) /* "rnvtable" */
-#define RN_LAYOUT_VERSION 3
+#define RN_LAYOUT_VERSION 4
+#define RN_LAYOUT_OLDEST 3 /* without a board: rebuilt when it is opened */
 
 #define RN_GROUP_SLOTS 8
 /* Filled so far, about one key in 10^7 finds both its groups full. */

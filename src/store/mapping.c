@@ -20,7 +20,7 @@
 
 uint64_t rn_mapping_header_check(const struct rn_header *header)
 {
-    static const struct rn_hash_key fixed = {RN_MAGIC, RN_LAYOUT_VERSION};
+    const struct rn_hash_key fixed = {RN_MAGIC, header->version};
 
     return rn_siphash(&fixed, header, RN_CHECKED_BYTES);
 }
@@ -30,13 +30,19 @@ static uint64_t round_up(uint64_t n, uint64_t to)
     return (n + to - 1) / to * to;
 }
 
-/* The layout of a table of `bytes` with this number of slabs. */
+static uint64_t board_end(uint32_t version)
+{
+    return round_up(sizeof(struct rn_header), RN_PAGE) +
+           (version == RN_LAYOUT_OLDEST ? 0 : RN_BOARD_BYTES);
+}
+
+/* The layout of a table of `bytes` with this number of slabs; h->version is set. */
 static void lay_out(struct rn_header *h, uint64_t bytes, uint64_t slabs, uint64_t slab_words)
 {
     h->bytes = bytes;
     h->slabs = slabs;
     h->slab_words = slab_words;
-    h->slabs_at = round_up(sizeof *h, RN_PAGE);
+    h->slabs_at = board_end(h->version);
     h->groups_at = h->slabs_at + round_up(h->slabs * sizeof(uint64_t), RN_PAGE);
     h->groups = (bytes - h->groups_at - h->slabs * h->slab_words * 8) / sizeof(struct rn_group);
     h->arena_at = h->groups_at + h->groups * sizeof(struct rn_group);
@@ -44,9 +50,11 @@ static void lay_out(struct rn_header *h, uint64_t bytes, uint64_t slabs, uint64_
 
 void rn_mapping_plan(struct rn_header *h, uint64_t bytes, double block_share)
 {
-    uint64_t arena = (uint64_t)((double)bytes * block_share / 100), slabs;
-    uint64_t least = round_up(sizeof *h, RN_PAGE) + RN_PAGE + GROUPS_MIN * sizeof(struct rn_group);
+    uint64_t arena = (uint64_t)((double)(bytes - RN_BOARD_BYTES) * block_share / 100), slabs;
+    uint64_t least = board_end(RN_LAYOUT_VERSION) + RN_PAGE + GROUPS_MIN * sizeof(struct rn_group);
     uint32_t slab_words = RN_SLAB_WORDS_MIN;
+
+    h->version = RN_LAYOUT_VERSION;
 
     if (arena != 0 && arena < ARENA_MIN)
         arena = ARENA_MIN;
@@ -61,7 +69,7 @@ void rn_mapping_plan(struct rn_header *h, uint64_t bytes, double block_share)
 
 bool rn_mapping_header_is_sound(const struct rn_header *h)
 {
-    struct rn_header right;
+    struct rn_header right = {.version = h->version};
 
     if (h->check != rn_mapping_header_check(h) || h->bytes < RN_TABLE_BYTES_MIN ||
         h->bytes > RN_TABLE_BYTES_MAX || h->bytes % RN_PAGE != 0 ||
@@ -80,7 +88,6 @@ int rn_mapping_init(void *mapping, uint64_t bytes, double block_share)
     struct rn_header *h = mapping;
 
     h->magic = RN_MAGIC;
-    h->version = RN_LAYOUT_VERSION;
     h->header_bytes = sizeof *h;
     rn_mapping_plan(h, bytes, block_share);
     if (getrandom(&h->secret, sizeof h->secret, 0) != sizeof h->secret)

@@ -414,6 +414,11 @@ const struct rn_hash_key *rn_table_secret(const struct rn_table *table)
     return &table->header->secret;
 }
 
+uint64_t *rn_table_board(struct rn_table *table)
+{
+    return table->slabs - RN_BOARD_BYTES / sizeof(uint64_t);
+}
+
 uint64_t *rn_table_generation(struct rn_table *table)
 {
     return &table->header->generation;

@@ -31,7 +31,8 @@ struct rn_table_options {
 #define RN_TABLE_SHARE_MAX 99.9 /* the rest is for slots: every key needs one */
 
 /* 0, or RATION_E* with `error` filled. A file that exists with another size is
- * rebuilt at options->bytes if no other process has it open, else RATION_EBUSY. One
+ * rebuilt at options->bytes if no other process has it open, else RATION_EBUSY; so is one
+ * of the layout version before this one. One
  * that is divided otherwise is rebuilt if no other process has it open and what lives
  * in it fits, else it stays as it is.
  * error->text may hold a notice on success, else it is "". */
@@ -77,6 +78,11 @@ static inline int64_t rn_table_wall_offset(struct rn_table *table, int64_t now_n
 {
     return rn_anchor_wall_offset(((struct rn_table_face *)(void *)table)->anchor, now_ns);
 }
+
+/* Words for values of the caller's that all users of the table share: zero when the table is new,
+ * kept when it is rebuilt, and only ever accessed atomically. */
+#define RN_BOARD_BYTES (UINT64_C(64) << 10)
+uint64_t *rn_table_board(struct rn_table *table);
 
 /* A counter that all users of the table share, for callers that keep other files
  * beside it: added to after each change there. */

@@ -4,6 +4,7 @@
  */
 #include "wire/explanation.h"
 
+#include "base/clock.h"
 #include "base/utf8.h"
 #include "rules/match/reason.h"
 #include "rules/ruleset.h"
@@ -53,6 +54,8 @@ int rn_explanation_put_limits(struct rn_members *m, const struct rn_explained_ru
         }
         if (seen->overridden)
             rn_members_bool(m, "override", true);
+        if (seen->factor != 0) /* 0.5: half of the limit as written is in force */
+            rn_members_seconds(m, "factor", seen->factor * (RN_SECOND_NS / 100));
         rn_members_close(m, '}');
     } while (++at < seen->limit_count);
     return 0;

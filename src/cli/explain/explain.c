@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "cli/client/daemon.h"
 #include "cli/output/daemon_reply.h"
 #include "cli/output/decision.h"
@@ -181,6 +182,11 @@ static void put_limit(const struct rn_output *out, const struct rn_cli_json *lim
         rn_output_put(out, over ? RN_BAD : RN_PLAIN, "%" PRIu64 " of %" PRIu64 " left", remaining,
                       amount);
     }
+    int64_t factor_ns = rn_cli_json_seconds(limit, "factor"); /* read as seconds: 0.5 is 50 % */
+
+    if (factor_ns != 0 && factor_ns != RN_SECOND_NS)
+        rn_output_put(out, RN_PLAIN, ", at a factor of %d%%",
+                      (int)(factor_ns / (RN_SECOND_NS / 100)));
     rn_output_put(out, RN_PLAIN, "\n");
 }
 

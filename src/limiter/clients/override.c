@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "limiter/clients/client_index.h"
+#include "limiter/factor.h"
 #include "rules/envoy/tree_internal.h"
 
 /* --- the key ------------------------------------------------------------------------- */
@@ -244,8 +245,11 @@ static struct rn_plan *make_plan(struct rn_client_index *index, const struct rn_
                                                      .charge_flags = rn_book_charge_flags(rule)});
     plan->compiled.shapes = of->shapes;
     plan->compiled.shape_count = of->shape_count;
+    const struct rn_factor *factor = book->factors[rule->index];
+
     return rn_compiled_guard(&plan->compiled, of->variants, of->variant_count, &index->secret,
-                             index->builder.arena)
+                             index->builder.arena) &&
+                   (!factor || rn_factor_compile(&plan->compiled, factor, index->builder.arena))
                ? plan
                : NULL;
 }

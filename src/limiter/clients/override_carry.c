@@ -20,6 +20,7 @@
 #include "base/error.h"
 #include "limiter/clients/client_index.h"
 #include "limiter/decide/gather.h"
+#include "limiter/factor.h"
 #include "limiter/limiter.h"
 
 /* The state of the client under one limit or another of its rule. */
@@ -46,11 +47,13 @@ static int add_share(const struct client_state *s, const struct rn_compiled *fro
                      const struct rn_compiled *to, uint64_t *most)
 {
     struct rn_answer answer;
+
+    from = rn_factor_step(from);
     int code = apply(s, from, RN_PEEK, 0, &answer);
 
     if (code != 0)
         return code;
-    uint64_t cap = from->limit.cap;
+    uint64_t cap = from->limit.cap; /* at the factor in force, as is `to` */
     uint64_t share = rn_compiled_scale(cap - answer.remaining, cap, to->limit.cap);
 
     *most = share > *most ? share : *most;
@@ -80,11 +83,12 @@ static int mark_if_spent(const struct client_state *s, const struct rn_compiled 
     struct rn_answer answer;
 
     for (uint32_t i = 0; i < l->guard_count; i++) {
-        int code = apply(s, l->guards[i], RN_PEEK, 0, &answer);
+        const struct rn_compiled *guard = rn_factor_step(l->guards[i]);
+        int code = apply(s, guard, RN_PEEK, 0, &answer);
 
         if (code != 0)
             return code;
-        if (answer.remaining < l->guards[i]->limit.cap)
+        if (answer.remaining < guard->limit.cap)
             return apply(s, l->mark, RN_FORCE, 1, &answer);
     }
     return 0;
@@ -94,7 +98,7 @@ static int mark_if_spent(const struct client_state *s, const struct rn_compiled 
 static int carry_over(const struct client_state *s, const struct rn_family *f,
                       const struct rn_plan *plan, const struct rn_plan *before)
 {
-    const struct rn_compiled *to = &plan->compiled;
+    const struct rn_compiled *to = rn_factor_step(&plan->compiled);
     struct rn_answer answer;
     uint64_t share = 0;
     int code;

@@ -3,6 +3,7 @@
 
 #include "limiter/clients/client_index.h"
 #include "limiter/decide/gather.h"
+#include "limiter/factor.h"
 #include "limiter/limiter.h"
 
 /* Whether a take decides: no other step of transaction.h is needed, and rn_outcome_charged fills
@@ -19,9 +20,12 @@ bool rn_fast_path_fits(const struct rn_book *book, const struct rn_rule *rule,
            rule->priority.attribute == RN_NO_ATTRIBUTE && limit->soft_units == 0;
 }
 
+/* Added to the number of limits if one of them has steps (factor.h). */
+#define STEPPED (2 * RN_TABLE_ALL_MAX)
+
 static RN_ASIDE uint32_t count_several(const struct rn_book *book, const struct rn_matches *matches)
 {
-    uint32_t n = 0;
+    uint32_t n = 0, stepped = 0;
 
     for (uint32_t i = 0; i < matches->count; i++) {
         const struct rn_tier *tier = matches->items[i].tier;
@@ -29,11 +33,15 @@ static RN_ASIDE uint32_t count_several(const struct rn_book *book, const struct 
         n += tier->limit_count;
         if (tier->limit_count == 0 || n > RN_TABLE_ALL_MAX)
             return 0;
-        for (uint32_t k = 0; k < tier->limit_count; k++)
-            if (!book->limits[tier->limits[k]->id].fast_path)
+        for (uint32_t k = 0; k < tier->limit_count; k++) {
+            const struct rn_compiled *l = &book->limits[tier->limits[k]->id];
+
+            if (!rn_factor_step(l)->fast_path)
                 return 0;
+            stepped = l->stepped ? STEPPED : stepped;
+        }
     }
-    return n;
+    return n + stepped;
 }
 
 RN_INLINE static uint32_t count_limits(const struct rn_book *book, const struct rn_matches *matches)
@@ -42,14 +50,19 @@ RN_INLINE static uint32_t count_limits(const struct rn_book *book, const struct 
 
     if (rn_unlikely(matches->outcome != RN_MATCH_LIMITS))
         return 0;
-    if (rn_likely(matches->count == 1 && tier->limit_count == 1))
-        return book->limits[tier->limits[0]->id].fast_path;
+    if (rn_likely(matches->count == 1 && tier->limit_count == 1)) {
+        const struct rn_compiled *l = &book->limits[tier->limits[0]->id];
+
+        if (rn_likely(l->fast_path))
+            return 1;
+        return l->stepped && l->steps[0].fast_path ? STEPPED + 1 : 0;
+    }
     return count_several(book, matches);
 }
 
 uint32_t rn_fast_path_count(const struct rn_book *book, const struct rn_matches *matches)
 {
-    return count_limits(book, matches);
+    return count_limits(book, matches) % STEPPED;
 }
 
 static RN_ASIDE uint64_t hash_parts(const struct rn_match *match, const struct rn_compiled *l)
@@ -62,7 +75,7 @@ static RN_ASIDE uint64_t hash_parts(const struct rn_match *match, const struct r
 /* All limits of a rule have the same seed. False: the client has an override. */
 RN_INLINE static bool add_rule(struct rn_fast_path *f, const struct ration *r,
                                const struct rn_book *book, const struct rn_match *match,
-                               uint32_t limit_count)
+                               uint32_t limit_count, bool stepped)
 {
     struct rn_rule_limit *const *limits = match->tier->limits;
     const struct rn_compiled *l = &book->limits[limits[0]->id];
@@ -77,6 +90,7 @@ RN_INLINE static bool add_rule(struct rn_fast_path *f, const struct ration *r,
         struct rn_charge *charge = &f->charges[f->n]; /* as much of it as a take reads */
 
         l = i == 0 ? l : &book->limits[limits[i]->id];
+        l = stepped ? rn_factor_step(l) : l;
         charge->key = hash ^ l->salt;
         rn_table_prefetch(r->table, charge->key);
         charge->limit = &l->limit;
@@ -165,10 +179,11 @@ RN_INLINE static void count(const struct rn_fast_path *f, uint32_t n, struct rat
     rn_stats_count_total(s, total);
 }
 
-/* Inlined once for one limit, and once for any number. */
+/* Inlined for one limit and for any number, each once for limits without steps and once for those
+ * of which some have steps. */
 RN_INLINE static bool decide(struct ration *r, const struct rn_book *book,
                              const struct ration_request *request, struct rn_matches *matches,
-                             uint32_t n, int64_t now_ns, struct ration_outcome *out)
+                             uint32_t n, bool stepped, int64_t now_ns, struct ration_outcome *out)
 {
     const struct rn_client_index *index;
     struct rn_fast_path f;
@@ -178,7 +193,8 @@ RN_INLINE static bool decide(struct ration *r, const struct rn_book *book,
     for (uint32_t i = 0; i < (n == 1 ? 1 : matches->count); i++) {
         const struct rn_match *match = &matches->items[i];
 
-        if (rn_unlikely(!add_rule(&f, r, book, match, n == 1 ? 1 : match->tier->limit_count)))
+        if (rn_unlikely(
+                !add_rule(&f, r, book, match, n == 1 ? 1 : match->tier->limit_count, stepped)))
             return false;
     }
     index = rn_book_client_index(book);
@@ -200,7 +216,16 @@ static RN_ASIDE bool decide_several(struct ration *r, const struct rn_book *book
                                     struct rn_matches *matches, uint32_t n, int64_t now_ns,
                                     struct ration_outcome *out)
 {
-    return decide(r, book, request, matches, n, now_ns, out);
+    return n > STEPPED ? decide(r, book, request, matches, n - STEPPED, true, now_ns, out)
+                       : decide(r, book, request, matches, n, false, now_ns, out);
+}
+
+static RN_ASIDE bool decide_stepped(struct ration *r, const struct rn_book *book,
+                                    const struct ration_request *request,
+                                    struct rn_matches *matches, int64_t now_ns,
+                                    struct ration_outcome *out)
+{
+    return decide(r, book, request, matches, 1, true, now_ns, out);
 }
 
 RN_HOT bool rn_fast_path_decide(struct ration *r, const struct rn_book *book,
@@ -210,6 +235,8 @@ RN_HOT bool rn_fast_path_decide(struct ration *r, const struct rn_book *book,
     uint32_t n = count_limits(book, matches);
 
     if (rn_likely(n == 1))
-        return decide(r, book, request, matches, 1, now_ns, out);
+        return decide(r, book, request, matches, 1, false, now_ns, out);
+    if (n == STEPPED + 1)
+        return decide_stepped(r, book, request, matches, now_ns, out);
     return n != 0 && decide_several(r, book, request, matches, n, now_ns, out);
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "limiter/clients/client_index.h"
+#include "limiter/factor.h"
 #include "limiter/limiter.h"
 #include "limiter/state.h"
 #include "limiter/value_stats.h"
@@ -62,11 +63,20 @@ static RN_ASIDE void add_places(struct rn_gathered *g, struct rn_transaction_ite
     item->limit = &item->own;
 }
 
+/* What the step has above the limit as written, at its factor. */
+static RN_ASIDE uint64_t soft_at(const struct rn_compiled *l, const struct rn_rule_limit *limit)
+{
+    u128 written = (u128)(limit->limit.cap - limit->soft_units) * l->limit.percent / 100;
+
+    written = written != 0 ? written : 1;
+    return l->limit.cap > written ? l->limit.cap - (uint64_t)written : 0;
+}
+
 static void add_limit(struct rn_gathered *g, const struct rn_applied *a,
                       const struct rn_rule_limit *limit, uint64_t hash)
 {
     const struct rn_compiled *l =
-        rn_unlikely(a->instead != NULL) ? a->instead : &g->book->limits[limit->id];
+        rn_factor_step(rn_unlikely(a->instead != NULL) ? a->instead : &g->book->limits[limit->id]);
     size_t at = g->tx.n;
     struct rn_transaction_item *item = rn_transaction_add(&g->tx, l, hash ^ l->salt, a->cost);
 
@@ -74,12 +84,14 @@ static void add_limit(struct rn_gathered *g, const struct rn_applied *a,
     g->limits[at] = limit;
     item->shadow = a->shadow;
     item->by_outcome = a->rule->by_outcome;
-    if (rn_unlikely(a->keep_percent != 0)) { /* a share of the limit as written, and all above */
-        u128 written = limit->limit.cap - limit->soft_units;
-
-        item->keep = (uint64_t)((written * a->keep_percent + 99) / 100) + limit->soft_units;
-    }
     item->soft = limit->soft_units;
+    if (rn_unlikely(item->soft != 0 && l->limit.percent != 0))
+        item->soft = soft_at(l, limit);
+    if (rn_unlikely(a->keep_percent != 0)) { /* a share of the limit as written, and all above */
+        u128 written = l->limit.cap - item->soft;
+
+        item->keep = (uint64_t)((written * a->keep_percent + 99) / 100) + item->soft;
+    }
     item->max_wait_ns = a->rule->max_wait_ns;
     if (rn_unlikely(g->max_wait_ns > 0) && l->limit.algorithm == RATION_LEAKY_BUCKET &&
         (item->max_wait_ns == 0 || g->max_wait_ns < item->max_wait_ns))

@@ -23,6 +23,7 @@
  */
 #include "limiter/decide/transaction.h"
 
+#include "limiter/factor.h"
 #include "limiter/limiter.h"
 
 /* A rule that was changed: the item of its first limit, and what is spent of each retired state. */
@@ -68,8 +69,8 @@ static bool has_spent(const struct heir *h)
     return false;
 }
 
-/* The largest share that any predecessor of the member has spent, in its units. */
-static uint64_t share_for(const struct heir *h, const struct rn_member *m)
+/* The largest share that any predecessor of the member has spent, of `cap` units. */
+static uint64_t share_for(const struct heir *h, const struct rn_member *m, uint64_t cap)
 {
     const struct rn_family *f = h->family;
     uint64_t most = 0;
@@ -77,8 +78,7 @@ static uint64_t share_for(const struct heir *h, const struct rn_member *m)
     if (!m->fresh)
         return 0;
     for (uint32_t i = 0; i < f->retired_count; i++) {
-        uint64_t share =
-            rn_compiled_scale(h->spent[i], f->retired[i].limit.limit.cap, m->limit->limit.cap);
+        uint64_t share = rn_compiled_scale(h->spent[i], f->retired[i].limit.limit.cap, cap);
 
         if (rn_family_pairs(f, m, &f->retired[i]) && share > most)
             most = share;
@@ -94,10 +94,11 @@ static bool force_shares(const struct heir *h)
     tx->batch_n = 0;
     for (uint32_t i = 0; i < h->family->member_count; i++) {
         const struct rn_member *m = &h->family->members[i];
-        uint64_t share = share_for(h, m);
+        const struct rn_compiled *l = rn_factor_step(m->limit);
+        uint64_t share = share_for(h, m, l->limit.cap);
 
         if (share != 0)
-            rn_transaction_ask(tx, h->item, m->limit, RN_FORCE, share);
+            rn_transaction_ask(tx, h->item, l, RN_FORCE, share);
         if (tx->batch_n == RATION_CHARGES_MAX) {
             if (!apply(h))
                 return false;
@@ -128,7 +129,8 @@ static bool inherit(struct heir *h)
         do { /* the items of this rule, up to the first item of the next rule */
             for (uint32_t m = 0; m < f->member_count; m++)
                 if (f->members[m].limit->salt == tx->items[i].limit->salt)
-                    tx->items[i].floor = share_for(h, &f->members[m]);
+                    tx->items[i].floor =
+                        share_for(h, &f->members[m], tx->items[i].limit->limit.cap);
             tx->needs |= RN_NEEDS_LOOK;
         } while (++i < tx->n && !tx->items[i].family);
         return true;

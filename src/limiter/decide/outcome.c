@@ -54,10 +54,9 @@ static uint64_t left_after(const struct rn_transaction *tx, size_t i)
  * takes to refill what lies above `from`. Reckoned in nanoseconds of refill, below 2^61, or in
  * hundredths of a unit, below 2^58: a product with a time fits. */
 static RN_ASIDE int64_t throttle_ns(const struct rn_transaction *tx, size_t i,
-                                    const struct rn_throttle *throttle,
-                                    const struct rn_rule_limit *limit)
+                                    const struct rn_throttle *throttle)
 {
-    const struct rn_limit *l = &limit->limit;
+    const struct rn_limit *l = &tx->items[i].limit->limit;
     bool paces = rn_throttle_can_pace(l);
     u128 full = paces ? (uint64_t)l->full_ns : (u128)l->cap * 100;
     u128 written, from, spent;
@@ -65,9 +64,10 @@ static RN_ASIDE int64_t throttle_ns(const struct rn_transaction *tx, size_t i,
 
     if (l->cap == 0)
         return 0;
-    written = full * (l->cap - limit->soft_units) / l->cap;
-    from = throttle->from_units != 0 ? full * throttle->from_units / l->cap
-                                     : written * throttle->from_percent / 100;
+    written = full * (l->cap - tx->items[i].soft) / l->cap;
+    from = throttle->from_units != 0
+               ? full * throttle->from_units / (l->percent ? l->written_cap : l->cap)
+               : written * throttle->from_percent / 100;
     spent = full * (left < l->cap ? l->cap - left : 0) / l->cap;
     if (paces) {
         /* The time to full is exact to the nanosecond. Where it does not agree with the units
@@ -99,7 +99,7 @@ static void add_delay(struct ration_outcome *out, struct rn_gathered *g, size_t 
     if (rn_unlikely(g->charges[i].error != 0 || !verdict->allowed))
         return;
     if (rn_unlikely(rule->throttle.on)) {
-        int64_t throttled_ns = throttle_ns(tx, i, &rule->throttle, g->limits[i]);
+        int64_t throttled_ns = throttle_ns(tx, i, &rule->throttle);
 
         if (verdict->delay_ns < throttled_ns)
             verdict->delay_ns = throttled_ns;
@@ -139,7 +139,7 @@ static inline void set_limit(struct ration_outcome_limit *to, const struct rn_ru
 static inline void list_limit(struct ration_outcome_limit *to, const struct rn_gathered *g,
                               size_t i)
 {
-    set_limit(to, g->rules[g->rule_of[i]].rule, &g->limits[i]->limit);
+    set_limit(to, g->rules[g->rule_of[i]].rule, &g->tx.items[i].limit->limit);
     to->verdict = g->charges[i].verdict;
     if (to->algorithm == RATION_CONCURRENCY)
         to->period_ns = 0;

@@ -38,6 +38,7 @@
  */
 #include "limiter/decide/transaction.h"
 
+#include "limiter/factor.h"
 #include "limiter/limiter.h"
 
 RN_INLINE static void ask(struct rn_transaction *tx, size_t item, const struct rn_compiled *l,
@@ -46,6 +47,7 @@ RN_INLINE static void ask(struct rn_transaction *tx, size_t item, const struct r
     struct rn_charge *charge = &tx->batch[tx->batch_n];
 
     tx->item_of[tx->batch_n++] = (uint8_t)item;
+    l = rn_factor_step(l);
     charge->limit = &l->limit;
     charge->key = tx->items[item].key ^ tx->items[item].limit->salt ^ l->salt;
     charge->flags = l->charge_flags;

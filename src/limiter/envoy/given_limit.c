@@ -9,6 +9,7 @@
  */
 #include "limiter/envoy/descriptors.h"
 
+#include "limiter/factor.h"
 #include "limiter/limiter.h"
 
 #define DAY_NS (INT64_C(86400) * 1000000000)
@@ -62,6 +63,8 @@ void rn_descriptors_given_init(struct rn_given_limit *g, const struct rn_book *b
     }
     g->limit.rule = rule ? rule : &g->rule;
     rn_compiled_init_rule(&g->compiled, book->secret, g->limit.rule->index, &from);
+    if (rule && book->factors[rule->index])
+        rn_factor_apply(&g->compiled, book->factors[rule->index]);
     if (!rule || !d->match->limit)
         return;
     g->own = &book->limits[d->match->limit->id];

@@ -89,6 +89,10 @@ void rn_descriptors_status_fill(struct ration_descriptor_status *status, struct 
         status->requests_per_unit = rn_descriptors_status_clip(limit->spec.amount);
         status->unit = rn_descriptors_given_unit(limit->spec.period_ns);
     }
+    const struct rn_limit *in_force = &g->tx.items[item->reported].limit->limit;
+
+    if (in_force->percent != 0)
+        status->requests_per_unit = rn_descriptors_status_clip(in_force->amount);
     rn_slice_copy(status->rule, sizeof status->rule, rule->name);
     if (!rule->envoy)
         rn_slice_copy(status->name, sizeof status->name, rule->name);

@@ -9,6 +9,7 @@
 #include "limiter/clients/client_index.h"
 #include "limiter/decide/fallback.h"
 #include "limiter/decide/fast_path.h"
+#include "limiter/factor.h"
 #include "limiter/value_stats.h"
 #include "store/store.h"
 
@@ -79,9 +80,11 @@ const struct rn_compiled *rn_book_find_limit(const struct rn_book *b, uint64_t s
     const struct rn_compiled *smallest = NULL;
 
     for (; low < b->ruleset->limit_count && b->by_salt[low]->salt == salt; low++) {
-        if (b->by_salt[low]->limit.cap == cap)
-            return b->by_salt[low];
-        smallest = smallest ? smallest : b->by_salt[low];
+        const struct rn_compiled *step = rn_factor_find(b->by_salt[low], cap);
+
+        if (step || b->by_salt[low]->limit.cap == cap)
+            return step ? step : b->by_salt[low];
+        smallest = smallest ? smallest : rn_factor_written(b->by_salt[low]);
     }
     return smallest;
 }
@@ -126,6 +129,22 @@ static bool link_rules(struct rn_book *b, const struct rn_book *old, int64_t now
     return true;
 }
 
+/* Once all limits of all rules are linked: steps are copies. */
+static bool compile_steps(struct rn_book *b, const struct rn_rule *rule)
+{
+    const struct rn_rule_limit *limit;
+    struct rn_factor *factor = b->factors[rule->index] = rn_factor_new(rule, &b->arena);
+
+    if (!factor)
+        return false;
+    RN_RULE_EACH_LIMIT(limit, rule)
+    {
+        if (!rn_factor_compile(&b->limits[limit->id], factor, &b->arena))
+            return false;
+    }
+    return true;
+}
+
 static bool fill(struct rn_book *b, const struct rn_book *old, int64_t now_ns)
 {
     const struct rn_ruleset *rules = b->ruleset;
@@ -139,7 +158,9 @@ static bool fill(struct rn_book *b, const struct rn_book *old, int64_t now_ns)
     b->by_name = rn_arena_calloc(&b->arena, rules->rule_count, sizeof *b->by_name);
     b->by_salt = rn_arena_calloc(&b->arena, rules->limit_count, sizeof *b->by_salt);
     b->values = rn_arena_calloc(&b->arena, rules->rule_count, sizeof *b->values);
-    if (!b->values || !b->limits || !b->families || !b->carried || !b->by_name || !b->by_salt)
+    b->factors = rn_arena_calloc(&b->arena, rules->rule_count, sizeof *b->factors);
+    if (!b->factors || !b->values || !b->limits || !b->families || !b->carried || !b->by_name ||
+        !b->by_salt)
         return false;
     b->value_count = rules->rule_count;
     if (rn_stats_init(&b->stats, rules->rule_count) != 0)
@@ -154,7 +175,12 @@ static bool fill(struct rn_book *b, const struct rn_book *old, int64_t now_ns)
         qsort(b->by_name, rules->rule_count, sizeof *b->by_name, compare_names);
     if (rules->limit_count > 1)
         qsort(b->by_salt, rules->limit_count, sizeof *b->by_salt, compare_salts);
-    return link_rules(b, old, now_ns);
+    if (!link_rules(b, old, now_ns))
+        return false;
+    for (uint32_t i = 0; i < rules->rule_count; i++)
+        if (rules->rules[i].factor_count != 0 && !compile_steps(b, &rules->rules[i]))
+            return false;
+    return true;
 }
 
 struct rn_book *rn_book_new(struct rn_ruleset *ruleset, const struct rn_hash_key *secret,

@@ -59,6 +59,7 @@ struct rn_book {
     const struct rn_hash_key *secret;
     struct rn_arena arena;
     struct rn_compiled *limits;     /* by rn_rule_limit.id */
+    struct rn_factor **factors;     /* by rn_rule.index; NULL: the rule has no factors */
     struct rn_family *families;     /* by rn_rule.index, as are */
     struct rn_stats stats;          /* its rows, */
     struct rn_counts *carried;      /* and the counts of earlier books; under the shelf's lock */
@@ -103,7 +104,8 @@ static inline const struct rn_compiled *rn_book_any_limit(const struct rn_book *
 /* NULL: there is no such rule. */
 const struct rn_rule *rn_book_find(const struct rn_book *book, struct rn_slice name);
 
-/* The limit with this salt and capacity, else the smallest with this salt. NULL: there is none. */
+/* The limit with this salt and capacity, perhaps at another factor than the one in force; else the
+ * smallest with this salt at 100 percent. NULL: there is none. */
 const struct rn_compiled *rn_book_find_limit(const struct rn_book *book, uint64_t salt,
                                              uint64_t cap);
 

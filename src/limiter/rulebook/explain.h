@@ -21,6 +21,7 @@ struct rn_explained_rule {
     const struct rn_match *match;
     uint64_t cost;
     bool overridden; /* the limits are of an override, not of the tier */
+    unsigned factor; /* in force, in percent; 0: the rule has no factors */
     int error;       /* 0, or why there are no verdicts */
     /* The verdicts of `limits` as if this rule were the only one; at most RATION_OUTCOME_LIMITS. */
     const struct ration_outcome *outcome;

@@ -205,6 +205,7 @@ static void retire(struct rn_family *f, struct rn_retired *list, const struct rn
     r->limit.shapes = r->limit.guards = NULL;
     r->limit.shape_count = r->limit.guard_count = 0;
     r->limit.mark = NULL;
+    r->limit.stepped = false;
     /* It is only looked at and forgotten, for which no calendar is needed. */
     r->limit.limit.calendar = NULL;
     if (f->until_ns < r->until_ns)

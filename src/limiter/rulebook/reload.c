@@ -9,6 +9,7 @@
 #include <ration/rules.h>
 
 #include "base/buf.h"
+#include "limiter/factor.h"
 #include "limiter/limiter.h"
 #include "rules/report/report.h"
 
@@ -104,11 +105,16 @@ int rn_reload_install(struct ration *r, struct rn_ruleset *ruleset, int64_t now_
     const struct rn_book *current = __atomic_load_n(&r->shelf.book, __ATOMIC_RELAXED);
     struct rn_book *book = rn_book_new(ruleset, &r->secret, current, now_ns);
 
-    if (!book) {
+    int code = book ? 0 : RATION_ENOMEM;
+
+    if (!book)
         rn_ruleset_free(ruleset);
-    } else if (rn_clients_fill(&r->clients, book) != 0) {
+    else if (!rn_factor_attach(book, r->table))
+        code = RATION_EBOARD;
+    else if (rn_clients_fill(&r->clients, book) != 0)
+        code = RATION_ENOMEM;
+    if (code != 0) {
         rn_book_free(book);
-        book = NULL;
     } else {
         book->version = current ? current->version + 1 : 1;
         struct rn_book *old = rn_pin_shelf_swap(&r->shelf, &r->stats, book);
@@ -126,7 +132,7 @@ int rn_reload_install(struct ration *r, struct rn_ruleset *ruleset, int64_t now_
     }
     pthread_mutex_unlock(&r->shelf.lock);
     pthread_mutex_unlock(&r->clients.lock);
-    return book ? 0 : RATION_ENOMEM;
+    return code;
 }
 
 /* Why there is no ruleset. */

@@ -6,6 +6,7 @@
 
 #include "limiter/clients/client_index.h"
 #include "limiter/decide/gather.h"
+#include "limiter/factor.h"
 #include "limiter/limiter.h"
 
 const struct rn_compiled *rn_receipt_find(const struct rn_book *book,
@@ -18,10 +19,14 @@ const struct rn_compiled *rn_receipt_find(const struct rn_book *book,
         return l;
     const struct rn_override *o = rn_map_find(&index->overrides, receipt->hash ^ receipt->salt);
 
-    return o && o->plan->limit && o->plan->compiled.salt == receipt->salt &&
-                   (!l || o->plan->compiled.limit.cap == receipt->cap)
-               ? &o->plan->compiled
-               : l;
+    if (!o || !o->plan->limit || o->plan->compiled.salt != receipt->salt)
+        return l;
+    const struct rn_compiled *step = rn_factor_find(&o->plan->compiled, receipt->cap);
+
+    if (step)
+        return step;
+    return !l || o->plan->compiled.limit.cap == receipt->cap ? rn_factor_written(&o->plan->compiled)
+                                                             : l;
 }
 
 /* Looks among the rules, then among the limits given at open: the limit of that capacity, else the
@@ -49,6 +54,25 @@ static const struct rn_compiled *find_limit(const struct ration *r, const struct
     return found;
 }
 
+/* What the units of a receipt are worth of the limit that was found for it. Buckets of one shape
+ * take equally long to fill, and their states are times: a unit of a bucket that is now smaller is
+ * worth more time than was charged for it. The capacity at a factor is rounded down, so that a unit
+ * may have cost less than its share of it; if the rule had that factor, it lists it no longer. */
+static uint64_t worth_of(const struct rn_compiled *l, const struct ration_receipt *receipt,
+                         uint64_t units)
+{
+    bool bucket =
+        l->limit.algorithm == RATION_TOKEN_BUCKET || l->limit.algorithm == RATION_LEAKY_BUCKET;
+
+    bool stepped = l->limit.percent != 0;
+
+    if (!bucket || l->limit.cap == receipt->cap || (l->limit.cap > receipt->cap && !stepped))
+        return units;
+    uint64_t worth = (uint64_t)((u128)units * l->limit.cap / (receipt->cap + stepped));
+
+    return worth < units ? worth : units;
+}
+
 int rn_receipt_give_back(struct ration *r, const struct ration_receipt *receipts, size_t n,
                          int64_t at_ns, uint64_t kept, int64_t now_ns)
 {
@@ -67,13 +91,8 @@ int rn_receipt_give_back(struct ration *r, const struct ration_receipt *receipts
         gone |= l == NULL;
         if (!l)
             continue;
-        refund.units = refund.cost = receipts[i].taken - kept;
-        /* Buckets of one shape take equally long to fill, and their states are times: a unit of a
-         * bucket that is now smaller is worth more time than was charged for it. */
-        if ((l->limit.algorithm == RATION_TOKEN_BUCKET ||
-             l->limit.algorithm == RATION_LEAKY_BUCKET) &&
-            l->limit.cap < receipts[i].cap)
-            refund.cost = (uint64_t)((u128)refund.units * l->limit.cap / receipts[i].cap);
+        refund.units = receipts[i].taken - kept;
+        refund.cost = worth_of(l, &receipts[i], refund.units);
         int code = refund.cost != 0 ? rn_limiter_give_back(r, l, &refund, now_ns) : 0;
 
         first = first ? first : code;

@@ -33,6 +33,12 @@ static bool has_ours(const struct rn_async *a, const struct rn_charge *batch, si
     return false;
 }
 
+/* Operations that may come with the factor of an earlier decision. */
+static bool settles(enum rn_op op)
+{
+    return op == RN_GIVE_BACK || op == RN_DEBIT;
+}
+
 /* The key of a charge. NULL: the charge must be passed on. */
 static struct rn_async_key *find_key(struct rn_async *a, const struct rn_charge *charge,
                                      int64_t now_ns)
@@ -51,6 +57,8 @@ static struct rn_async_key *find_key(struct rn_async *a, const struct rn_charge 
                              settled ? RN_LOCAL_BUDGET_FRESH : RN_LOCAL_BUDGET_UNKNOWN, store_us,
                              now_ns);
         atomic_store_explicit(&a->counts.keys, a->keys.count, memory_order_relaxed);
+    } else if (key->budget.view.percent != limit->percent && settles(charge->ask.op)) {
+        return NULL; /* at the price of an earlier factor, which the view does not know */
     } else if (!rn_view_is_of(&key->budget.view, limit)) {
         if (!rn_view_serves(limit))
             return NULL;

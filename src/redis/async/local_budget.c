@@ -46,7 +46,7 @@ static void answer(const struct rn_local_budget *h, struct rn_charge *charge, in
         .allowed = allowed,
         .remaining = left > 0 ? (uint64_t)left : 0,
         .retry_after_ns = allowed         ? 0
-                          : cost > v->cap ? RN_NEVER
+                          : cost > v->cap ? rn_limit_beyond_ns(charge->limit, cost)
                                           : rn_view_wait(v, charge->limit, store_us, units, cost),
         .reset_after_ns = rn_view_wait(v, charge->limit, store_us, units, v->cap),
         .mark = rn_view_mark(v, charge->limit, store_us),

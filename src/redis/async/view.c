@@ -23,6 +23,7 @@ void rn_view_init(struct rn_view *v, const struct rn_limit *l, int64_t store_us,
 {
     *v = (struct rn_view){.kind = rn_codec_script(l),
                           .from_first = l->from_first,
+                          .percent = l->percent,
                           .cap = l->cap,
                           .amount = l->amount,
                           .period_ns = l->period_ns,
@@ -35,8 +36,9 @@ void rn_view_init(struct rn_view *v, const struct rn_limit *l, int64_t store_us,
 
 bool rn_view_is_of(const struct rn_view *v, const struct rn_limit *l)
 {
-    return v->cap == l->cap && v->amount == l->amount && v->period_ns == l->period_ns &&
-           v->from_first == l->from_first && v->kind == rn_codec_script(l);
+    return v->cap == l->cap && v->amount == l->amount && v->percent == l->percent &&
+           v->period_ns == l->period_ns && v->from_first == l->from_first &&
+           v->kind == rn_codec_script(l);
 }
 
 bool rn_view_learn(struct rn_view *v, const long long numbers[RN_VIEW_NUMBERS], long long store_us,

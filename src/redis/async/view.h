@@ -17,8 +17,9 @@
 
 struct rn_view {
     enum rn_script kind;
-    bool from_first; /* windows */
-    uint64_t cap;    /* units of an unused limit */
+    bool from_first;  /* windows */
+    uint16_t percent; /* the factor of the limit; 0: it has none */
+    uint64_t cap;     /* units of an unused limit */
     uint64_t amount;
     int64_t period_ns, period_us;
     struct rn_codec_parts parts; /* buckets */

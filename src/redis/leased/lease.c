@@ -22,6 +22,23 @@ uint64_t rn_lease_expire(struct rn_lease *h, int64_t now_ns)
     return over;
 }
 
+/* The same value in units that cost more. */
+static uint64_t worth(uint64_t units, unsigned percent, unsigned before)
+{
+    __extension__ typedef unsigned __int128 wide;
+
+    return percent < before ? (uint64_t)((wide)units * percent / before) : units;
+}
+
+void rn_lease_set_factor(struct rn_lease *h, unsigned percent)
+{
+    if (percent > h->percent) /* Redis may grant now what it did not */
+        h->pause_ns = h->retry_ns = 0;
+    h->units = worth(h->units, percent, h->percent);
+    h->late = worth(h->late, percent, h->percent);
+    h->percent = (uint16_t)percent;
+}
+
 bool rn_lease_spend(struct rn_lease *h, uint64_t cost)
 {
     if (cost > h->units)
@@ -81,6 +98,7 @@ static void begin_call(struct rn_lease *h, uint64_t want, uint64_t back, int64_t
 {
     h->in_flight = h->asked = true;
     h->sent_ns = now_ns;
+    h->sent_percent = h->percent;
     h->wanted = want;
     h->units -= back;
     h->known = h->units;
@@ -147,7 +165,7 @@ uint64_t rn_lease_take_in(struct rn_lease *h, const struct rn_grant *g, int64_t 
         burnt = h->units;
         h->units = h->known = 0;
     }
-    h->units += g->granted;
+    h->units += worth(g->granted, h->percent, h->sent_percent);
     h->known += g->granted;
     h->half = h->units / 2;
     h->deadline_ns = h->sent_ns + lease_ns;

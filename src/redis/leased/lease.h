@@ -25,7 +25,8 @@ struct rn_lease {
     int64_t renew_ns;      /* from then on, ask for more time */
 
     bool in_flight;
-    bool scarce; /* the last grant was small */
+    bool scarce;                    /* the last grant was small */
+    uint16_t percent, sent_percent; /* the factor; that of the call in flight */
     int64_t sent_ns;
     uint64_t wanted, least; /* units, by the call in flight */
 
@@ -52,6 +53,10 @@ struct rn_grant {
  * was read. While a call is in flight nothing is lost yet: the reply may say that Redis got it in
  * time. */
 uint64_t rn_lease_expire(struct rn_lease *lease, int64_t now_ns);
+
+/* The factor is now this. If it has fallen, as much is cut of what is held, and of what a call in
+ * flight may bring: to Redis that is spent. If it has risen, what is held stays. */
+void rn_lease_set_factor(struct rn_lease *lease, unsigned percent);
 
 /* False: not enough. */
 bool rn_lease_spend(struct rn_lease *lease, uint64_t cost);

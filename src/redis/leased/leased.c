@@ -114,11 +114,19 @@ bool rn_leased_goes_on(struct rn_leased *leased)
 
 /* --- which keys have a lease ------------------------------------------------------------ */
 
+static unsigned factor_of(const struct rn_limit *l)
+{
+    return l->percent != 0 ? l->percent : 100;
+}
+
+/* Before the record names the new limit: its units must never be worth more than they were. */
 static void learn_limit(struct rn_hot_key *hot, const struct rn_charge *charge)
 {
     const struct rn_limit *l = charge->limit;
 
     hot->lease.sizing = rn_sizing_of(l, hot->leased->file.fd >= 0);
+    rn_lease_set_factor(&hot->lease, factor_of(l));
+    rn_lease_file_spent(hot->record, hot->lease.units + hot->lease.late);
     hot->amount = l->amount;
     hot->period_ns = l->period_ns;
     hot->sub_ns = l->sub_ns;
@@ -157,6 +165,7 @@ static bool is_as_learnt(const struct rn_hot_key *hot, const struct rn_limit *l,
 {
     return hot->amount == l->amount && hot->lease.sizing.cap == l->cap &&
            hot->period_ns == l->period_ns && hot->sub_ns == l->sub_ns &&
+           hot->lease.percent == factor_of(l) &&
            (!l->calendar || !rn_lease_runs_low(&hot->lease, now_ns));
 }
 
@@ -178,6 +187,10 @@ static struct rn_hot_key *hot_key_of(struct rn_leased *leased, const struct rn_c
     if (!hot)
         return NULL;
     if (!is_as_learnt(hot, charge->limit, now_ns)) {
+        bool settles = charge->ask.op == RN_GIVE_BACK || charge->ask.op == RN_DEBIT;
+
+        if (settles && hot->lease.percent != factor_of(charge->limit))
+            return NULL; /* at the price of an earlier factor */
         if (!may_be_leased(charge->limit))
             return NULL; /* its lease will be given back as idle */
         learn_limit(hot, charge);

@@ -18,15 +18,17 @@ bool rn_refusal_cache_find(struct rn_refusal_cache *refusals, struct rn_charge *
     if (op == RN_GIVE_BACK || op == RN_CREDIT || op == RN_RESET)
         refusal->until_ns = 0;
     if (op != RN_TAKE || charge->ask.cost < refusal->cost || refusal->amount != l->amount ||
-        refusal->cap != l->cap || refusal->period_ns != l->period_ns)
+        refusal->cap != l->cap || refusal->period_ns != l->period_ns ||
+        refusal->percent != l->percent)
         return false;
     charge->error = 0;
-    charge->answer = (struct rn_answer){.remaining = refusal->remaining,
-                                        .retry_after_ns = charge->ask.cost > charge->limit->cap
-                                                              ? RN_NEVER
-                                                              : refusal->retry_ns - now_ns,
-                                        .reset_after_ns = refusal->reset_ns - now_ns,
-                                        .oldest_ns = RN_NEVER};
+    charge->answer =
+        (struct rn_answer){.remaining = refusal->remaining,
+                           .retry_after_ns = charge->ask.cost > charge->limit->cap
+                                                 ? rn_limit_beyond_ns(l, charge->ask.cost)
+                                                 : refusal->retry_ns - now_ns,
+                           .reset_after_ns = refusal->reset_ns - now_ns,
+                           .oldest_ns = RN_NEVER};
     return true;
 }
 
@@ -47,6 +49,7 @@ void rn_refusal_cache_note(struct rn_refusal_cache *refusals, const struct rn_ch
         .amount = l->amount,
         .cap = l->cap,
         .period_ns = l->period_ns,
+        .percent = l->percent,
         .until_ns = sent_ns + (retry < RN_REFUSAL_CACHE_MAX_NS ? retry : RN_REFUSAL_CACHE_MAX_NS),
         .retry_ns = sent_ns + retry,
         .reset_ns = sent_ns + answer->reset_after_ns,

@@ -5,8 +5,8 @@
  * refusal for a second at most: another node may reset the key.
  *
  * The cache is for takes only, and not for places, which may be released at any time. A refund or a
- * reset of the key on this node drops its refusal, and so does a change of the limit. Fixed memory:
- * a newer refusal may replace an older one.
+ * reset of the key on this node drops its refusal, and so does a change of the limit or its factor.
+ * Fixed memory: a newer refusal may replace an older one.
  */
 #ifndef RN_REDIS_REFUSAL_CACHE_H
 #define RN_REDIS_REFUSAL_CACHE_H
@@ -20,6 +20,7 @@ struct rn_cached_refusal {
     uint64_t key, cost, remaining;
     uint64_t amount, cap;
     int64_t period_ns;
+    uint16_t percent;           /* the factor */
     int64_t until_ns;           /* valid until; 0: empty */
     int64_t retry_ns, reset_ns; /* when the units are back; when all units are */
 };

@@ -11,6 +11,7 @@
 
 #include <ration/error.h>
 
+#include "core/scale.h"
 #include "redis/cluster/hash_slot.h"
 #include "redis/codec.h"
 
@@ -361,6 +362,44 @@ static void read_answer(struct rn_charge *charge, const double numbers[RN_CODEC_
     rn_codec_read(charge, answer);
 }
 
+/* As bucket.lua: debt, refill and price are in parts. Whatever the factor, the bucket holds exactly
+ * its share, is full after the same time, and units of lower factors cost more. */
+static void at_a_factor_only_the_price_of_a_unit_differs(void **state)
+{
+    static const struct ration_limit specs[] = {
+        {.algorithm = RATION_TOKEN_BUCKET, .amount = 10, .period_ns = 3 * SECOND},
+        {.algorithm = RATION_TOKEN_BUCKET, .amount = 1000, .period_ns = 60 * SECOND, .burst = 50},
+        {.algorithm = RATION_TOKEN_BUCKET, .amount = 1000000, .period_ns = SECOND},
+        {.algorithm = RATION_TOKEN_BUCKET, .amount = 7, .period_ns = 86400 * SECOND},
+        {.algorithm = RATION_LEAKY_BUCKET, .amount = 3, .period_ns = SECOND, .queue = 99},
+    };
+    static uint16_t percents[400];
+
+    (void)state;
+    for (unsigned p = 1; p <= 400; p++)
+        percents[p - 1] = (uint16_t)p;
+    for (size_t i = 0; i < sizeof specs / sizeof *specs; i++) {
+        struct rn_limit written = limit_of(specs[i]), step;
+        struct rn_codec_parts parts, before = {0}, whole;
+        struct rn_scale scale;
+
+        rn_scale_init(&scale, &written, percents, 400);
+        rn_scale_step(&scale, 100, &step);
+        rn_codec_bucket(&step, &whole);
+        assert_int_equal(whole.full, (int64_t)written.cap * whole.unit);
+        for (unsigned p = 1; p <= 400; p++, before = parts) {
+            rn_scale_step(&scale, p, &step);
+            rn_codec_bucket(&step, &parts);
+            assert_int_equal(parts.paid, whole.paid);
+            assert_in_range(parts.full / parts.unit, step.cap - step.cap / 50000, step.cap);
+            assert_in_range(parts.full, whole.full, whole.full + (int64_t)step.cap);
+            assert_true(parts.unit >= (whole.unit * 100 + p - 1) / p || step.cap == 1);
+            assert_true(p == 1 || parts.unit <= before.unit);
+            assert_true(p == 1 || before.full - parts.full <= before.unit - parts.unit);
+        }
+    }
+}
+
 static void answers_are_read_and_nonsense_is_an_error(void **state)
 {
     struct rn_limit l = limit_of(
@@ -430,6 +469,7 @@ int main(void)
         cmocka_unit_test(places_and_takes_use_no_reset_log),
         cmocka_unit_test(names_hold_a_tag_a_kind_and_the_key),
         cmocka_unit_test(each_part_of_the_slots_has_a_tag_near_its_middle),
+        cmocka_unit_test(at_a_factor_only_the_price_of_a_unit_differs),
         cmocka_unit_test(answers_are_read_and_nonsense_is_an_error),
     };
 

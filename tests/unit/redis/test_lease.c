@@ -56,6 +56,62 @@ static void granted_units_can_be_spent_once(void **state)
     assert_false(rn_lease_spend(&h, 1));
 }
 
+static void a_lower_factor_cuts_what_is_held_and_a_higher_one_adds_nothing(void **state)
+{
+    struct rn_lease h = fresh(1000, 4000);
+    struct rn_codec_lease_request request;
+
+    (void)state;
+    rn_lease_set_factor(&h, 100);
+    rn_lease_ask(&h, 1, 31, BEGIN, &request);
+    rn_lease_take_in(&h, &(struct rn_grant){.granted = 31, .lease_ns = SECOND}, BEGIN);
+    rn_lease_set_factor(&h, 50);
+    assert_int_equal(h.units, 15);
+    rn_lease_set_factor(&h, 200);
+    assert_int_equal(h.units, 15);
+    /* To Redis the rest is spent: a call gives back no more than is left. */
+    rn_lease_ask_out(&h, BEGIN, &request);
+    assert_int_equal(request.back, 15);
+}
+
+/* Granted at 100 %, taken in at 40 %. */
+static void a_grant_is_cut_if_the_factor_falls_while_it_is_on_its_way(void **state)
+{
+    struct rn_lease h = fresh(1000, 4000);
+    struct rn_codec_lease_request request;
+
+    (void)state;
+    rn_lease_set_factor(&h, 100);
+    rn_lease_ask(&h, 1, 50, BEGIN, &request);
+    rn_lease_set_factor(&h, 40);
+    rn_lease_take_in(&h, &(struct rn_grant){.granted = 50, .lease_ns = SECOND, .kept = true},
+                     BEGIN);
+    assert_int_equal(h.units, 20);
+    assert_int_equal(h.known, 50);
+    rn_lease_ask(&h, 1, 50, BEGIN, &request);
+    rn_lease_set_factor(&h, 100);
+    rn_lease_take_in(&h, &(struct rn_grant){.granted = 10, .lease_ns = SECOND, .kept = true},
+                     BEGIN);
+    assert_int_equal(h.units, 30);
+}
+
+static void a_higher_factor_ends_refusals_that_are_known(void **state)
+{
+    struct rn_lease h = fresh(1000, 4000);
+    struct rn_codec_lease_request request;
+
+    (void)state;
+    rn_lease_set_factor(&h, 50);
+    rn_lease_ask(&h, 1, 50, BEGIN, &request);
+    rn_lease_take_in(
+        &h, &(struct rn_grant){.lease_ns = SECOND, .retry_after_ns = SECOND, .kept = true}, BEGIN);
+    assert_true(rn_lease_refuses(&h, 1, BEGIN + MS));
+    rn_lease_set_factor(&h, 40);
+    assert_true(rn_lease_refuses(&h, 1, BEGIN + MS));
+    rn_lease_set_factor(&h, 100);
+    assert_false(rn_lease_refuses(&h, 1, BEGIN + MS));
+}
+
 static void the_deadline_counts_from_before_the_call_was_sent(void **state)
 {
     struct rn_lease h = fresh(1000, 4000);
@@ -526,6 +582,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(granted_units_can_be_spent_once),
+        cmocka_unit_test(a_lower_factor_cuts_what_is_held_and_a_higher_one_adds_nothing),
+        cmocka_unit_test(a_grant_is_cut_if_the_factor_falls_while_it_is_on_its_way),
+        cmocka_unit_test(a_higher_factor_ends_refusals_that_are_known),
         cmocka_unit_test(the_deadline_counts_from_before_the_call_was_sent),
         cmocka_unit_test(a_grant_that_comes_too_late_is_burnt),
         cmocka_unit_test(a_call_says_what_is_held_and_a_lost_call_changes_nothing),

@@ -70,7 +70,7 @@ static void another_version_is_refused(void **state)
     (void)state;
     make_file(MIB, 0);
     patch(offsetof(struct rn_header, version), &version, sizeof version);
-    expect_left_alone(RATION_EVERSION, "layout version 1 where this library reads 3; it was left "
+    expect_left_alone(RATION_EVERSION, "layout version 1 where this library reads 4; it was left "
                                        "alone: use the version that wrote it or move it away");
 }
 

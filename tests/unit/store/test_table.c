@@ -350,7 +350,7 @@ static void a_flood_does_not_drown_busy_fixed_windows(void **state)
 /* Two groups of eight: at load 0.7 less than one key in 100,000 finds no slot. */
 static void at_seven_tenths_full_hardly_a_key_is_evicted(void **state)
 {
-    struct rn_table *table = open_table(16 * MIB + 8192, 0);
+    struct rn_table *table = open_table(16 * MIB + 8192 + RN_BOARD_BYTES, 0);
     struct rn_limit limit = per_hour(RATION_TOKEN_BUCKET, 100);
     uint64_t slots = memory_at(table, BASE).slots, n = slots * 7 / 10;
 

@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "front/front.h"
 #include "limiter/rulebook/reload.h"
+#include "limiter/signals/signals.h"
 #include "net/log.h"
 #include "net/systemd.h"
 #include "rationd/rationd.h"
@@ -81,13 +82,32 @@ static void worker_ends(void *arg, struct rn_loop *loop)
         rn_shared_store_end(&d->shared, loop);
 }
 
-/* Does reloads that had to wait, and reads overrides and bans that another process has changed. */
+static void log_factor(void *arg, struct rn_slice rule, unsigned from, unsigned to,
+                       struct rn_slice signal, const char *value)
+{
+    (void)arg;
+    rn_log(to < from ? RN_LOG_WARN : RN_LOG_INFO, "factor.changed", RN_LOG_TEXT("rule", rule),
+           RN_LOG_NUMBER("from_percent", from), RN_LOG_NUMBER("to_percent", to),
+           RN_LOG_TEXT("signal", signal), RN_LOG_TEXT("value", rn_slice_of(value)));
+}
+
+static void log_stale(void *arg, struct rn_slice signal, bool stale)
+{
+    (void)arg;
+    rn_log(stale ? RN_LOG_WARN : RN_LOG_INFO, stale ? "signal.stale" : "signal.known",
+           RN_LOG_TEXT("signal", signal));
+}
+
+/* Looks at signals, does reloads that had to wait, and reads overrides and bans that another
+ * process has changed. */
 static void tick(void *arg, int64_t now_ns)
 {
     struct rn_rationd *d = arg;
     struct ration_error error;
 
     (void)now_ns;
+    rn_signals_tick(d->limiter, &(struct rn_signals_events){NULL, log_factor, log_stale},
+                    RATION_NOW);
     if (rn_await_control_is_busy(&d->front))
         return;
     rn_rationd_reload_if_due(d);

@@ -201,7 +201,8 @@ void rn_native_read_signal(struct rn_builder *builder, const struct rn_node *nod
         count++;
     rn_native_map(builder, node, keys[word], count);
     signal->over_ns = 10 * SECOND_NS;
-    signal->expires_ns = 30 * SECOND_NS;
+    signal->expires_ns =
+        (word == RN_SIGNAL_PUSH || word == RN_SIGNAL_PROMETHEUS ? 30 : 5) * SECOND_NS;
     read_span(builder, node, "over", OVER_MAX_NS, &signal->over_ns);
     read_span(builder, node, "expires", EXPIRES_MAX_NS, &signal->expires_ns);
     if (signal->source == RN_SIGNAL_LATENCY || signal->source == RN_SIGNAL_STATUS)

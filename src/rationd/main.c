@@ -91,11 +91,14 @@ static void log_factor(void *arg, struct rn_slice rule, unsigned from, unsigned 
            RN_LOG_TEXT("signal", signal), RN_LOG_TEXT("value", rn_slice_of(value)));
 }
 
-static void log_stale(void *arg, struct rn_slice signal, bool stale)
+/* No news of requests is usual at night. */
+static void log_stale(void *arg, const struct rn_signal *signal, bool stale)
 {
+    bool usual = signal->source == RN_SIGNAL_LATENCY || signal->source == RN_SIGNAL_STATUS;
+
     (void)arg;
-    rn_log(stale ? RN_LOG_WARN : RN_LOG_INFO, stale ? "signal.stale" : "signal.known",
-           RN_LOG_TEXT("signal", signal));
+    rn_log(stale && !usual ? RN_LOG_WARN : RN_LOG_INFO, stale ? "signal.stale" : "signal.known",
+           RN_LOG_TEXT("signal", signal->name));
 }
 
 /* Looks at signals, does reloads that had to wait, and reads overrides and bans that another
@@ -108,6 +111,7 @@ static void tick(void *arg, int64_t now_ns)
     (void)now_ns;
     rn_signals_tick(d->limiter, &(struct rn_signals_events){NULL, log_factor, log_stale},
                     RATION_NOW);
+    rn_poller_tick(&d->poller);
     if (rn_await_control_is_busy(&d->front))
         return;
     rn_rationd_reload_if_due(d);
@@ -220,6 +224,8 @@ static void configure_front(struct rn_rationd *d)
     d->front.rls = (struct rn_rls_extra){o->rls_headers, o->rls_metadata, o->rls_quota_mode};
     d->front.daemon = (struct rn_front_daemon){
         .arg = d, .reload = rn_rationd_reload, .files = o->configs, .file_count = o->config_count};
+    d->poller = (struct rn_poller){.loop = rn_server_control(d->server), .limiter = d->limiter};
+    d->front.queries = (struct rn_front_queries){&d->poller, rn_poller_put_metrics};
     if (!o->shares)
         return;
     /* Timers fire up to two milliseconds late (net/timer.h). Giving up one millisecond early keeps
@@ -281,6 +287,7 @@ static int serve(struct rn_rationd *d)
     code = rn_server_run(d->server, &calls, &error);
     if (d->options.shares)
         rn_shared_store_end(&d->shared, rn_server_control(d->server));
+    rn_poller_done(&d->poller);
     rn_membership_end(&d->membership);
     if (code == 0)
         return EXIT_SUCCESS;

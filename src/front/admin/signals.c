@@ -140,4 +140,6 @@ void rn_admin_metrics_put_signals(struct rn_buf *out, struct rn_front *front)
     rn_metrics_begin(out, "ration_rule_factor", RN_METRICS_GAUGE,
                      "How much of a rule's limits is in force, for rules that follow signals.");
     ration_rules_each(front->limiter, put_factor, out);
+    if (front->queries.put_metrics)
+        front->queries.put_metrics(front->queries.arg, out);
 }

@@ -243,7 +243,7 @@ static int evaluate(struct ration *r, const struct rn_book *book,
             continue;
         r->signals.stale[i] = !v.known[i];
         if (events != NULL && events->stale != NULL)
-            events->stale(events->arg, set->signals[i].name, !v.known[i]);
+            events->stale(events->arg, &set->signals[i], !v.known[i]);
     }
     return set_factors(r, book, &v, events, now_ns);
 }

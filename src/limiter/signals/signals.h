@@ -45,7 +45,7 @@ struct rn_signals_events {
     /* The factor of a rule has changed; the signal that made it, and its value or "stale". */
     void (*changed)(void *arg, struct rn_slice rule, unsigned from, unsigned to,
                     struct rn_slice signal, const char *value);
-    void (*stale)(void *arg, struct rn_slice signal, bool stale);
+    void (*stale)(void *arg, const struct rn_signal *signal, bool stale);
 };
 
 /* As ration_signals_tick; `events` may be NULL. */

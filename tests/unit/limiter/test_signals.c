@@ -399,7 +399,7 @@ static void on_changed(void *arg, struct rn_slice rule, unsigned from, unsigned 
              to, (int)signal.len, signal.data, value);
 }
 
-static void on_stale(void *arg, struct rn_slice signal, bool stale)
+static void on_stale(void *arg, const struct rn_signal *signal, bool stale)
 {
     struct told *told = arg;
 

@@ -3,8 +3,7 @@
  * Signals on the admin port: pushing a value, listing all with the factors of the rules that follow
  * them, and their metrics. Labels are names of a rules file, so no client can add one.
  */
-#include <ration/signals.h>
-
+#include "limiter/signals/signals.h"
 #include "front/admin/admin_internal.h"
 
 /* --- pushing ------------------------------------------------------------------------------- */
@@ -91,6 +90,7 @@ void rn_admin_get_signals(struct rn_http_context *c)
     rn_members_open(&m, "factors", '[');
     ration_rules_each(c->front->limiter, list_factor, &m);
     rn_members_close(&m, ']');
+    rn_members_seconds(&m, "looked", rn_signals_age_ns(c->front->limiter));
     rn_admin_end(c, &m, 200);
 }
 

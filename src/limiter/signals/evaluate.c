@@ -270,6 +270,7 @@ int rn_signals_tick(struct ration *r, const struct rn_signals_events *events, in
                 changes = evaluate(r, pin.book, events, now_ns);
         }
         rn_pin_drop(&pin);
+        __atomic_store_n(&s->looked_ns, now_ns, __ATOMIC_RELEASE);
     }
     __atomic_store_n(&s->ticking, false, __ATOMIC_RELEASE);
     return changes;
@@ -278,6 +279,13 @@ int rn_signals_tick(struct ration *r, const struct rn_signals_events *events, in
 int ration_signals_tick(struct ration *r, int64_t now_ns)
 {
     return rn_signals_tick(r, NULL, now_ns);
+}
+
+int64_t rn_signals_age_ns(struct ration *r)
+{
+    int64_t at = __atomic_load_n(&r->signals.looked_ns, __ATOMIC_ACQUIRE);
+
+    return at == 0 ? RATION_NEVER : rn_table_now(r->table) - at;
 }
 
 void rn_signals_done(struct rn_signals *signals)

@@ -33,7 +33,8 @@ struct rn_signals {
     bool is_evaluator;
     struct rn_cpu_reading cpu;
     int64_t ticked_ns;
-    uint64_t version; /* of the book that the followers are of, + 1; 0: none */
+    int64_t looked_ns; /* the end of that tick; atomically */
+    uint64_t version;  /* of the book that the followers are of, + 1; 0: none */
     struct rn_signal_follower *followers;
     uint32_t follower_count;
     const char *root; /* "" but in tests: where the kernel's files are */
@@ -51,6 +52,8 @@ struct rn_signals_events {
 /* As ration_signals_tick; `events` may be NULL. */
 int rn_signals_tick(struct ration *r, const struct rn_signals_events *events, int64_t now_ns);
 void rn_signals_done(struct rn_signals *signals);
+/* How long ago this process last looked at the signals; RATION_NEVER: not yet. */
+int64_t rn_signals_age_ns(struct ration *r);
 
 /* The value of a signal; false: it is stale. `age_ns` (may be NULL) is negative if there never was
  * one. */

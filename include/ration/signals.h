@@ -7,8 +7,9 @@
  *     ration_signal_push(r, "backlog", 7, queue_length(), NULL);
  *     ration_signals_tick(r, RATION_NOW);
  *
- * The second call about once a second. All processes that share a state file share values and factors. One of those that call
- * ration_signals_tick looks at the signals for all; if it ends, another does so within seconds.
+ * The second call about once a second. All processes that share a state file share values and
+ * factors. One of those that call ration_signals_tick looks at the signals for all; if it ends,
+ * another does so within seconds.
  */
 #ifndef RATION_SIGNALS_H
 #define RATION_SIGNALS_H

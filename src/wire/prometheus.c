@@ -63,6 +63,20 @@ struct reading {
     bool failed; /* "status" is not "success" */
 };
 
+/* Skips the rest of the object or list that `token` began, if it did. False: bad JSON. */
+static bool skip(struct rn_json *json, const struct rn_json_token *token)
+{
+    enum rn_json_kind kind = token->kind;
+    unsigned depth = kind == RN_JSON_OBJECT || kind == RN_JSON_ARRAY;
+
+    while (depth > 0 && kind != RN_JSON_BAD) {
+        kind = rn_json_next(json).kind;
+        depth += kind == RN_JSON_OBJECT || kind == RN_JSON_ARRAY;
+        depth -= kind == RN_JSON_END;
+    }
+    return kind != RN_JSON_BAD;
+}
+
 /* [time, "value"], after its beginning. */
 static bool read_pair(struct rn_json *json, struct reading *r)
 {
@@ -94,7 +108,7 @@ static bool read_result(struct rn_json *json, struct reading *r)
             bool is_value = rn_slice_is(member.name, "value") && member.kind == RN_JSON_ARRAY;
 
             if (member.kind == RN_JSON_BAD ||
-                !(is_value ? read_pair(json, r) : rn_json_skip(json, &member)))
+                !(is_value ? read_pair(json, r) : skip(json, &member)))
                 return false;
         }
     }
@@ -115,7 +129,7 @@ static bool read_data(struct rn_json *json, struct reading *r)
         else if (is_number && rn_slice_is(member.name, "result") && member.kind == RN_JSON_ARRAY) {
             if (!read_result(json, r))
                 return false;
-        } else if (!rn_json_skip(json, &member)) {
+        } else if (!skip(json, &member)) {
             return false;
         }
     }
@@ -140,7 +154,7 @@ static bool read_body(char *body, size_t len, struct reading *r)
         if (rn_slice_is(member.name, "data") && member.kind == RN_JSON_OBJECT) {
             if (!read_data(&json, r))
                 return false;
-        } else if (!rn_json_skip(&json, &member)) {
+        } else if (!skip(&json, &member)) {
             return false;
         }
     }

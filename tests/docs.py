@@ -33,6 +33,7 @@ PREAMBLE = """
 #include <ration/clients.h>
 #include <ration/ration.h>
 #include <ration/rules.h>
+#include <ration/signals.h>
 enum { LOGIN, API, REPORTS };
 void reply_429(int64_t retry_after_ns);
 void set_header(const char *name, int64_t value);
@@ -57,6 +58,7 @@ FRAGMENT_FLAGS = ["-Wno-unused-variable", "-Wno-unused-but-set-variable"]
 # What the examples at the top of headers take for granted besides.
 HEADER_PREAMBLE = PREAMBLE.replace("void reply_429", """#include <ration/envoy.h>
 void reply(int status, ...);
+double queue_length(void);
 void complain(const char *text);
 void reply_429""").replace("*limits)\n{", "*others)\n{").replace("(void)limits", "(void)others") + \
     "    const char *key = ip, *path = ip;\n    (void)key, (void)path;\n"

@@ -128,6 +128,8 @@ struct ration_rule_info {
     uint32_t listed;           /* and how many of them follow */
     struct ration_rule_limit limits[RATION_OUTCOME_LIMITS];
     struct ration_totals totals;
+    bool follows;            /* signals change its factor (signals.h), which is now: */
+    uint32_t factor_percent; /* of the limits as written; 100 unless it follows signals */
 };
 /* Calls `see` for every rule, in the order of the files, until it returns
  * non-zero. A reload waits until it is done: `see` must not load rules or ask

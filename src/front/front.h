@@ -136,6 +136,12 @@ struct rn_front_store {
     void (*put_metrics)(void *arg, struct rn_buf *out);
 };
 
+/* Questions of the daemon to other servers, for the page of metrics. */
+struct rn_front_queries {
+    void *arg;
+    void (*put_metrics)(void *arg, struct rn_buf *out); /* NULL: there are none */
+};
+
 /* How much of a client's key log lines have: keys may be secrets. */
 enum rn_log_keys { RN_KEYS_MASKED, RN_KEYS_FULL, RN_KEYS_NONE };
 
@@ -153,6 +159,7 @@ struct rn_front {
     int64_t grpc_age_ns;     /* gRPC peers are asked to reconnect then; 0: never */
     struct rn_front_daemon daemon;
     struct rn_front_fleet fleet;
+    struct rn_front_queries queries;
     struct rn_front_store store;
 
     /* For the control thread only. */

@@ -2,7 +2,9 @@
 #include "front/params.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
+#include "base/decimal.h"
 #include "base/error.h"
 #include "core/algorithm.h"
 #include "front/decision.h"
@@ -326,6 +328,18 @@ static int read_status(void *into, struct rn_json *json, const struct rn_json_to
     return rn_json_object_to(json, token->at,
                              "\"status\" must be that of the answer, from %d to %d", RN_STATUS_MIN,
                              RN_STATUS_MAX);
+}
+
+bool rn_params_parse_number(struct rn_slice text, double *value)
+{
+    struct rn_decimal number;
+    char copy[64];
+
+    if (text.len >= sizeof copy || !rn_decimal_parse(text, &number))
+        return false;
+    rn_slice_copy(copy, sizeof copy, text);
+    *value = strtod(copy, NULL);
+    return true;
 }
 
 #define AT(field) offsetof(struct rn_params, field)

@@ -83,6 +83,9 @@ int rn_params_parse_limit(struct rn_slice text, struct ration_limit *limit,
 int rn_params_set_limit(struct rn_params *params, struct rn_slice text, struct rn_slice algorithm,
                         struct ration_error *error);
 
+/* A decimal number such as 0.7, -12 or 1e6. False: something else. */
+bool rn_params_parse_number(struct rn_slice text, double *value);
+
 /* Adds an attribute, and changes its name to lower case in place. RATION_EINVAL: too many. */
 int rn_params_add(struct rn_params *params, char *name, size_t name_len, struct rn_slice value);
 

@@ -279,6 +279,7 @@ void ration_close(struct ration *r)
     rn_calendars_free(r->calendars);
     rn_arena_done(&r->variants);
     rn_pin_shelf_done(&r->shelf);
+    rn_signals_done(&r->signals);
     rn_teams_free(r->teams);
     pthread_mutex_destroy(&r->load_lock);
     rn_clients_done(&r->clients);

@@ -14,6 +14,7 @@
 #include "limiter/compiled.h"
 #include "limiter/decide/fallback.h"
 #include "limiter/rulebook/pin.h"
+#include "limiter/signals/signals.h"
 #include "limiter/stats.h"
 #include "limiter/tickets/ticket_keys.h"
 #include "limiter/top.h"
@@ -32,6 +33,7 @@ struct ration {
     struct rn_clients clients;      /* overrides and bans */
     struct rn_calendars *calendars; /* for limits that are not from rules files */
     struct rn_top *top;
+    struct rn_signals signals;           /* what evaluates them here */
     struct rn_hash_key secret;           /* the table's, or that of all nodes */
     struct rn_hash_key reservation_seed; /* hashes the ids of reservations */
     struct rn_hash_key ticket_key;       /* this table's own, the first of these: */

@@ -8,6 +8,7 @@
 #include "nginx/module.h"
 
 struct rn_ngx_charge_later {
+    struct rn_ngx_outcome *noted; /* for signals; NULL: none is about such requests */
     size_t count;
     struct ration_receipt items[];
 };
@@ -20,6 +21,12 @@ ngx_int_t rn_ngx_charge_later_note(struct rn_ngx_context *context,
     context->later = ngx_palloc(context->request->pool, sizeof *context->later + bytes);
     if (!context->later)
         return NGX_ERROR;
+    context->later->noted = NULL;
+    if (context->worker->observes && outcome->decision.allowed) {
+        context->later->noted = rn_ngx_outcome_note(context, outcome);
+        if (!context->later->noted)
+            return NGX_ERROR;
+    }
     context->later->count = outcome->due_count;
     memcpy(context->later->items, outcome->dues, bytes);
     return NGX_OK;
@@ -40,6 +47,11 @@ RN_HOT ngx_int_t rn_ngx_charge_later_run(ngx_http_request_t *r)
         context->charge = NULL;
     }
     if (!context || !context->later)
+        return NGX_OK;
+    if (context->later->noted)
+        rn_ngx_outcome_tell(context, context->later->noted, status);
+    context->later->noted = NULL;
+    if (context->later->count == 0)
         return NGX_OK;
     code = rn_charge_later_run(
         context->worker->limiter,

@@ -156,7 +156,8 @@ RN_HOT static ngx_int_t rule_on(struct rn_ngx_context *context)
         outcome->status = (uint16_t)location->status;
     keep_decision(context, outcome);
     if ((outcome->place_count != 0 && rn_ngx_places_hold(context, outcome) != NGX_OK) ||
-        (outcome->due_count != 0 && rn_ngx_charge_later_note(context, outcome) != NGX_OK))
+        ((outcome->due_count | context->worker->observes) != 0 &&
+         rn_ngx_charge_later_note(context, outcome) != NGX_OK))
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     if (context->verdict == RN_NGX_ALLOWED && outcome->headers == RATION_HEADERS_NONE)
         return NGX_DECLINED;

@@ -12,6 +12,7 @@
  *   places.c            places of concurrency limits, here or at rationd, kept as long as the
  *                       request lasts
  *   charge_later.c      limits that are charged by the status of the response
+ *   outcome.c           how requests ended, for signals
  *   response.c          rate limit headers, and the response to a refused request
  *   variables.c         $ration_verdict and the like
  *
@@ -63,6 +64,7 @@ struct rn_ngx_worker {
     struct ration *limiter;
     const struct rn_ngx_needed *needed; /* NULL: everything */
     bool banning;                       /* there are bans, which may look at anything */
+    unsigned observes;                  /* signals are about requests of some rule: 1 */
     ngx_event_t refresh;                /* reads overrides and bans that others changed */
     bool refresh_failed;
     struct ration_outcome outcome;
@@ -185,6 +187,7 @@ struct rn_ngx_places;
 struct rn_ngx_lease;
 struct rn_ngx_ticket;
 struct rn_ngx_charge_later;
+struct rn_ngx_outcome;
 
 /* A request of a client from its decision to its end, internal redirects included. Lives in
  * the request's pool. */
@@ -287,10 +290,16 @@ ngx_int_t rn_ngx_places_hold(struct rn_ngx_context *context, struct ration_outco
 /* At the end of a request with places. */
 void rn_ngx_places_end(struct rn_ngx_context *context);
 
-/* Keeps what the outcome leaves to be charged (at least one limit) until the status is
+/* Keeps what the outcome leaves to be charged, and what signals want to know, until the status is
  * known. NGX_ERROR: out of memory. */
 ngx_int_t rn_ngx_charge_later_note(struct rn_ngx_context *context,
                                    const struct ration_outcome *outcome);
+/* The rules of an admitted request, in its pool; NULL: out of memory. */
+struct rn_ngx_outcome *rn_ngx_outcome_note(struct rn_ngx_context *context,
+                                           const struct ration_outcome *outcome);
+/* Tells the signals about these rules how the request ended. */
+void rn_ngx_outcome_tell(struct rn_ngx_context *context, const struct rn_ngx_outcome *noted,
+                         ngx_uint_t status);
 /* Handler of the log phase. */
 ngx_int_t rn_ngx_charge_later_run(ngx_http_request_t *r);
 

@@ -12,6 +12,7 @@
 
 #include "limiter/clients/client_index.h"
 #include "limiter/rulebook/reload.h"
+#include "limiter/signals/signals.h"
 #include "nginx/module.h"
 
 #define REFRESH_MS 500
@@ -92,6 +93,22 @@ static void log_database(void *arg, const struct ration_database *database)
     }
 }
 
+static void log_factor(void *log, struct rn_slice rule, unsigned from, unsigned to,
+                       struct rn_slice signal, const char *value)
+{
+    ngx_uint_t level = to < from ? NGX_LOG_WARN : NGX_LOG_NOTICE;
+
+    ngx_log_error(level, (ngx_log_t *)log, 0,
+                  "ration: factor of \"%*s\" from %ud%% to %ud%%, as signal \"%*s\" is %s",
+                  rule.len, rule.data, from, to, signal.len, signal.data, value);
+}
+
+static void log_stale(void *log, const struct rn_signal *signal, bool stale)
+{
+    ngx_log_error(NGX_LOG_NOTICE, (ngx_log_t *)log, 0, "ration: signal \"%*s\" is %s",
+                  signal->name.len, signal->name.data, stale ? "stale" : "known");
+}
+
 static void refresh(ngx_event_t *event)
 {
     struct rn_ngx_worker *worker = event->data;
@@ -106,6 +123,8 @@ static void refresh(ngx_event_t *event)
     worker->refresh_failed = failed;
     ration_databases_refresh(worker->limiter, log_database, event->log);
     worker->banning = rn_ban_any(worker->limiter);
+    rn_signals_tick(worker->limiter, &(struct rn_signals_events){event->log, log_factor, log_stale},
+                    RATION_NOW);
     ngx_add_timer(event, REFRESH_MS);
 }
 
@@ -150,6 +169,8 @@ ngx_int_t rn_ngx_zone_open(ngx_cycle_t *cycle)
     if (!worker)
         return NGX_ERROR;
     worker->needed = rn_ngx_attributes_needed(main->ruleset, cycle->pool);
+    for (uint32_t i = 0; i < main->ruleset->signal_count; i++)
+        worker->observes |= main->ruleset->signals[i].of != NULL;
     worker->limiter = worker->needed ? open_limiter(main, cycle->log) : NULL;
     if (!worker->limiter)
         return NGX_ERROR;

@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "front/front.h"
 #include "limiter/rulebook/reload.h"
+#include "limiter/signals/signals.h"
 #include "net/log.h"
 #include "net/systemd.h"
 #include "rationd/rationd.h"
@@ -96,14 +97,36 @@ static void log_database(void *arg, const struct ration_database *database)
                RN_LOG_NUMBER("networks", database->networks));
 }
 
-/* Does reloads that had to wait, reads databases whose files have changed, and overrides and bans
- * that another process has changed. */
+static void log_factor(void *arg, struct rn_slice rule, unsigned from, unsigned to,
+                       struct rn_slice signal, const char *value)
+{
+    (void)arg;
+    rn_log(to < from ? RN_LOG_WARN : RN_LOG_INFO, "factor.changed", RN_LOG_TEXT("rule", rule),
+           RN_LOG_NUMBER("from_percent", from), RN_LOG_NUMBER("to_percent", to),
+           RN_LOG_TEXT("signal", signal), RN_LOG_TEXT("value", rn_slice_of(value)));
+}
+
+/* No news of requests is usual at night. */
+static void log_stale(void *arg, const struct rn_signal *signal, bool stale)
+{
+    bool usual = signal->source == RN_SIGNAL_LATENCY || signal->source == RN_SIGNAL_STATUS;
+
+    (void)arg;
+    rn_log(stale && !usual ? RN_LOG_WARN : RN_LOG_INFO, stale ? "signal.stale" : "signal.known",
+           RN_LOG_TEXT("signal", signal->name));
+}
+
+/* Looks at signals, does reloads that had to wait, reads databases whose files have changed, and
+ * overrides and bans that another process has changed. */
 static void tick(void *arg, int64_t now_ns)
 {
     struct rn_rationd *d = arg;
     struct ration_error error;
 
     (void)now_ns;
+    rn_signals_tick(d->limiter, &(struct rn_signals_events){NULL, log_factor, log_stale},
+                    RATION_NOW);
+    rn_poller_tick(&d->poller);
     if (rn_await_control_is_busy(&d->front))
         return;
     rn_rationd_reload_if_due(d);
@@ -217,6 +240,8 @@ static void configure_front(struct rn_rationd *d)
     d->front.rls = (struct rn_rls_extra){o->rls_headers, o->rls_metadata, o->rls_quota_mode};
     d->front.daemon = (struct rn_front_daemon){
         .arg = d, .reload = rn_rationd_reload, .files = o->configs, .file_count = o->config_count};
+    d->poller = (struct rn_poller){.loop = rn_server_control(d->server), .limiter = d->limiter};
+    d->front.queries = (struct rn_front_queries){&d->poller, rn_poller_put_metrics};
     if (!o->shares)
         return;
     /* Timers fire up to two milliseconds late (net/timer.h). Giving up one millisecond early keeps
@@ -278,6 +303,7 @@ static int serve(struct rn_rationd *d)
     code = rn_server_run(d->server, &calls, &error);
     if (d->options.shares)
         rn_shared_store_end(&d->shared, rn_server_control(d->server));
+    rn_poller_done(&d->poller);
     rn_membership_end(&d->membership);
     if (code == 0)
         return EXIT_SUCCESS;

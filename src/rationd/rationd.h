@@ -7,6 +7,7 @@
 #define RN_RATIOND_RATIOND_H
 
 #include "rationd/membership.h"
+#include "rationd/poller.h"
 
 struct rn_rationd {
     struct rn_rationd_options options;
@@ -15,7 +16,8 @@ struct rn_rationd {
     struct rn_front front;
     struct rn_shared_store shared;   /* if options.shares */
     struct rn_membership membership; /* if options.shares */
-    struct rn_timer ready_timer;     /* runs until Redis is reached */
+    struct rn_poller poller;
+    struct rn_timer ready_timer; /* runs until Redis is reached */
     int64_t ready_by_ns;
     bool accepting; /* the workers accept clients */
     bool hangup_due, reload_due;

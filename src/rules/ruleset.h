@@ -19,6 +19,7 @@
 #include "rules/match/path.h"
 #include "rules/native/statuses.h"
 #include "rules/report/report.h"
+#include "rules/signal.h"
 #include "rules/teams.h"
 
 #define RN_KEY_PARTS_MAX 8
@@ -208,6 +209,8 @@ struct rn_rule {
     enum rn_store_failure on_store_failure;
     enum rn_consistency consistency;
     struct rn_response response;
+
+    struct rn_rule_factor adapt; /* which signals change the factor, and how */
 };
 
 /* Sets the title; the rest of it is zero. */
@@ -268,6 +271,8 @@ struct rn_ruleset {
     uint32_t setting_count;
     const struct rn_token_setting *tokens;
     uint32_t token_count;
+    const struct rn_signal *signals;
+    uint32_t signal_count;
     bool shadow;         /* mode: shadow for the whole service */
     bool apply_to_envoy; /* native rules, allow and deny also apply to Envoy's requests */
     const struct rn_match_index *index;

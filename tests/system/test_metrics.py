@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from concurrent_clients import post, read_http
-from daemon import PATIENCE, ROOT, Daemon
+from daemon import PATIENCE, ROOT, Daemon, wait_for
 from redis_server import RedisServer
 
 RULES = """
@@ -322,16 +322,32 @@ def test_hostile_values_make_a_bounded_number_of_series(tmp_path):
         assert (done.returncode, done.stderr) == (0, "")
 
 
+SIGNALS = """
+signals:
+  backlog: { source: push }
+  db: { source: prometheus, url: "http://127.0.0.1:1", query: up }
+"""
+FOLLOWED = """
+  - name: followed
+    when: { path: /followed }
+    key: user
+    limit: 5 per day
+    adapt: [{ when: backlog above 10, to: 50% }, { when: db above 10, to: 50% }]
+"""
+
+
 @pytest.fixture
 def sharing(tmp_path):
-    """A daemon that shares its limits, with a team and a detailed metric, and so has all metrics."""
+    """A daemon that shares its limits, with a team, a detailed metric and signals, and so has all metrics."""
     team = tmp_path / "more/team"
     team.mkdir(parents=True)
     (team / "a.yaml").write_text("limits: []")
     (team.parent / "shop.yaml").write_text(DETAILED)
     with RedisServer(tmp_path) as server:
         options = ["--redis", server.url, "--config", team.parent]
-        with Daemon(tmp_path, RULES, options) as sharing:
+        with Daemon(tmp_path, SIGNALS + RULES + FOLLOWED, options) as sharing:
+            sharing.admin("PUT", "/v1/signals/backlog", {"value": 1})
+            wait_for(lambda: "query_failures_total{" in page(sharing).text, "the first question")
             check(sharing, "/api")
             ask_envoy(sharing, user="ann")
             yield sharing

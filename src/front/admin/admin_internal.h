@@ -78,6 +78,11 @@ void rn_admin_get_state(struct rn_http_context *c);
 void rn_admin_reset(struct rn_http_context *c);
 void rn_admin_adjust(struct rn_http_context *c);
 
+/* signals.c */
+void rn_admin_put_signal(struct rn_http_context *c);
+void rn_admin_get_signals(struct rn_http_context *c);
+void rn_admin_metrics_put_signals(struct rn_buf *out, struct rn_front *front);
+
 /* clients.c */
 void rn_admin_get_overrides(struct rn_http_context *c);
 void rn_admin_put_override(struct rn_http_context *c);

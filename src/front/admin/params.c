@@ -49,6 +49,14 @@ static int read_for(void *into, struct rn_json *json, const struct rn_json_token
                              "\"for\" must be seconds, from 0.001 to ten years, or null: for ever");
 }
 
+static int read_value(void *into, struct rn_json *json, const struct rn_json_token *token)
+{
+    if (token->kind == RN_JSON_NUMBER &&
+        rn_params_parse_number(token->text, &((struct rn_admin_params *)into)->value))
+        return 0;
+    return rn_json_object_to(json, token->at, "\"value\" must be a number, such as 0.7 or 1000");
+}
+
 #define AT(field) offsetof(struct rn_admin_params, field)
 
 static const struct rn_param_member members[] = {
@@ -63,6 +71,7 @@ static const struct rn_param_member members[] = {
     {"reason", RN_ADMIN_REASON, RN_VALUE_TEXT, AT(reason), NULL},
     {"shadow", RN_ADMIN_SHADOW, RN_VALUE_FLAG, AT(shadow), NULL},
     {"matching", RN_ADMIN_MATCHING, RN_VALUE_FLAG, AT(matching), NULL},
+    {"value", RN_ADMIN_VALUE, RN_VALUE_OTHER, 0, read_value},
     /* For suggestions only: rn_admin_params_read_one reads these. */
     {"count", RN_ADMIN_COUNT, RN_VALUE_OTHER, 0, NULL},
     {"limit", RN_ADMIN_PAGE, RN_VALUE_OTHER, 0, NULL},

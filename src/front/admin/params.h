@@ -23,6 +23,7 @@ enum rn_admin_param {
     RN_ADMIN_COUNT = 1024, /* in query strings only */
     RN_ADMIN_PAGE = 2048,  /* limit and after, in query strings only */
     RN_ADMIN_MATCHING = 4096,
+    RN_ADMIN_VALUE = 8192,
 };
 
 /* Slices point into what was read. */
@@ -36,6 +37,7 @@ struct rn_admin_params {
     int64_t for_ns;        /* 0: for ever */
     struct rn_slice note, reason;
     bool shadow, matching;
+    double value; /* of a signal */
     uint64_t count;
     uint64_t page;  /* entries of it; 0: not given */
     uint64_t after; /* the id before it */

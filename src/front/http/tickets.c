@@ -3,7 +3,10 @@
  * Reservations, places and charges by outcome: what lasts from one request to another. The
  * ticket that the caller keeps has all of it; the daemon remembers nothing.
  */
+#include <ration/signals.h>
+
 #include "front/http/conversation.h"
+#include "rules/report/report.h"
 
 #define RESERVING (RN_PARAM_ATTRIBUTES | RN_PARAM_KEYED | RN_PARAM_COST | RN_PARAM_FOR)
 
@@ -102,6 +105,64 @@ void rn_front_http_renew(struct rn_http_context *c)
     rn_json_put_seconds(body, expires_ns);
     rn_buf_put_literal(body, "}\n");
     rn_front_http_json(c, 200, rn_buf_slice(body));
+}
+
+/* The members of /v1/outcome. */
+struct outcome {
+    struct rn_slice rule; /* data NULL: not given */
+    uint64_t status;      /* 0: not given */
+    int64_t duration_ns;  /* negative: not given */
+};
+
+static int read_status(void *into, struct rn_json *json, const struct rn_json_token *token)
+{
+    struct outcome *outcome = into;
+
+    if (rn_json_u64(token, &outcome->status) && outcome->status >= RN_STATUS_MIN &&
+        outcome->status <= RN_STATUS_MAX)
+        return 0;
+    return rn_json_object_to(json, token->at,
+                             "\"status\" must be that of the answer, from %d to %d", RN_STATUS_MIN,
+                             RN_STATUS_MAX);
+}
+
+static int read_duration(void *into, struct rn_json *json, const struct rn_json_token *token)
+{
+    struct outcome *outcome = into;
+
+    if (token->kind == RN_JSON_NUMBER && rn_json_seconds(token, &outcome->duration_ns) &&
+        outcome->duration_ns >= 0)
+        return 0;
+    return rn_json_object_to(json, token->at, "\"duration\" must be seconds, such as 0.25");
+}
+
+void rn_front_http_outcome(struct rn_http_context *c)
+{
+    static const struct rn_param_member members[] = {
+        {"rule", 1, RN_VALUE_TEXT, offsetof(struct outcome, rule), NULL},
+        {"status", 2, RN_VALUE_OTHER, 0, read_status},
+        {"duration", 4, RN_VALUE_OTHER, 0, read_duration}};
+    struct outcome outcome = {.duration_ns = -1}, *params = &outcome;
+    unsigned given;
+    struct rn_json json;
+
+    if (!rn_front_http_read_object(c, &json))
+        return;
+    if (rn_params_read_members(members, 3, params, &json, 7, &given) != 0 ||
+        rn_json_next(&json).kind != RN_JSON_END)
+        rn_front_http_error(c, 400, "bad_request", "%s", json.error.text);
+    else if (!params->rule.data)
+        rn_front_http_error(c, 400, "bad_request",
+                            "\"rule\" is missing: the limit that the request fell under");
+    else if (params->status == 0 && params->duration_ns < 0)
+        rn_front_http_error(c, 400, "bad_request",
+                            "\"status\" and \"duration\" are missing; give at least one of them");
+    else if (ration_signal_outcome(c->front->limiter, params->rule.data, params->rule.len,
+                                   (unsigned)params->status, params->duration_ns, RATION_NOW) != 0)
+        rn_front_http_error(c, 404, "no_rule", "there is no rule %s",
+                            rn_excerpt(params->rule).text);
+    else
+        answer_done(c, 0, "noted", false);
 }
 
 void rn_front_http_charge(struct rn_http_context *c)

@@ -2,6 +2,8 @@
 /*
  * RATION.*: the commands that answer with a decision (write_decision.c).
  */
+#include <ration/signals.h>
+
 #include "base/error.h"
 #include "front/resp/resp_internal.h"
 #include "limiter/limiter.h"
@@ -405,6 +407,45 @@ void rn_front_resp_charge_outcome(struct rn_resp_context *c)
         rn_front_resp_fail(c, "the charge is unknown or damaged: this rationd did not sign it");
     else
         answer_done(c, code == 0 && count == 0 ? RATION_EALREADY : code);
+}
+
+/* rule status [seconds] */
+void rn_front_resp_outcome(struct rn_resp_context *c)
+{
+    struct rn_json_token number = {.kind = RN_JSON_NUMBER, .text = c->argv[2]};
+    struct rn_json_token seconds = {.kind = RN_JSON_NUMBER};
+    int64_t duration_ns = -1;
+    uint64_t status;
+
+    if (c->argc == 4)
+        seconds.text = c->argv[3];
+    if (!rn_json_u64(&number, &status) || status < RN_STATUS_MIN || status > RN_STATUS_MAX)
+        rn_front_resp_fail(c, "status must be that of the answer, from %d to %d, found %s",
+                           RN_STATUS_MIN, RN_STATUS_MAX, rn_excerpt(number.text).text);
+    else if (c->argc == 4 && (!rn_json_seconds(&seconds, &duration_ns) || duration_ns < 0))
+        rn_front_resp_fail(c, "the duration must be seconds, such as 0.25, found %s",
+                           rn_excerpt(seconds.text).text);
+    else if (ration_signal_outcome(c->front->limiter, c->argv[1].data, c->argv[1].len,
+                                   (unsigned)status, duration_ns, RATION_NOW) != 0)
+        rn_front_resp_fail(c, "there is no rule %s", rn_excerpt(c->argv[1]).text);
+    else
+        answer_done(c, 0);
+}
+
+/* name value */
+void rn_front_resp_signal(struct rn_resp_context *c)
+{
+    struct ration_error error = {0};
+    double value;
+
+    if (!rn_params_parse_number(c->argv[2], &value))
+        rn_front_resp_fail(c, "the value must be a number, such as 0.7, found %s",
+                           rn_excerpt(c->argv[2]).text);
+    else if (ration_signal_push(c->front->limiter, c->argv[1].data, c->argv[1].len, value,
+                                &error) != 0)
+        rn_front_resp_fail(c, "%s", error.text);
+    else
+        answer_done(c, 0);
 }
 
 void rn_front_resp_help(struct rn_resp_context *c)

@@ -88,6 +88,8 @@ void rn_front_resp_reserve(struct rn_resp_context *c);
 void rn_front_resp_commit(struct rn_resp_context *c);
 void rn_front_resp_refund(struct rn_resp_context *c);
 void rn_front_resp_charge_outcome(struct rn_resp_context *c);
+void rn_front_resp_outcome(struct rn_resp_context *c);
+void rn_front_resp_signal(struct rn_resp_context *c);
 void rn_front_resp_help(struct rn_resp_context *c);
 
 /* client_commands.c */

@@ -9,6 +9,7 @@
 #include <ration/rules.h>
 
 #include "base/buf.h"
+#include "limiter/factor.h"
 #include "limiter/limiter.h"
 #include "limiter/rulebook/book.h"
 #include "limiter/rulebook/reload.h"
@@ -73,7 +74,9 @@ void ration_rules_each(struct ration *r, int (*see)(void *arg, const struct rati
                                         .line = rule->line,
                                         .shadow = rule->shadow,
                                         .envoy = rule->envoy,
-                                        .for_envoy = rule->for_envoy};
+                                        .for_envoy = rule->for_envoy,
+                                        .follows = rule->factor_count != 0,
+                                        .factor_percent = rn_factor_get(book, rule)};
         struct rn_counts sum;
 
         write_key(book->ruleset, rule, info.key, sizeof info.key);

@@ -160,6 +160,24 @@ int ration_outcome_ticket(struct ration *r, const struct ration_outcome *out, in
     return 0;
 }
 
+/* For signals about the rules of the receipts; those of one rule lie together. */
+static void tell_signals(struct ration *r, const struct rn_charge_later *due, unsigned status,
+                         int64_t duration_ns, int64_t now_ns)
+{
+    struct rn_pin pin = rn_pin_take_counted(&r->shelf);
+    const struct rn_rule *last = NULL;
+
+    for (size_t i = 0; pin.book && i < due->count && pin.book->ruleset->signal_count != 0; i++) {
+        const struct rn_compiled *l = rn_receipt_find(pin.book, &due->items[i]);
+        const struct rn_rule *rule = l ? &pin.book->ruleset->rules[l->index] : NULL;
+
+        if (rule && rule != last)
+            rn_histogram_add(r->table, pin.book, rule, status, duration_ns, now_ns);
+        last = rule;
+    }
+    rn_pin_drop(&pin);
+}
+
 int ration_ticket_charge(struct ration *r, const char *ticket, size_t len, unsigned status,
                          int64_t now_ns, uint32_t *count)
 {
@@ -172,6 +190,9 @@ int ration_ticket_charge(struct ration *r, const char *ticket, size_t len, unsig
         return RATION_EGONE;
     struct rn_charge_later due = {
         .items = t.receipts, .count = t.receipt_count, .id = t.id, .within_ns = t.timeout_ns};
+    int code = rn_charge_later_run(r, &due, status, now_ns, count);
 
-    return rn_charge_later_run(r, &due, status, now_ns, count);
+    if (code == 0) /* not told before: it took as long as the ticket is old */
+        tell_signals(r, &due, status, now_ns - t.at_ns, now_ns);
+    return code;
 }

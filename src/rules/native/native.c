@@ -7,14 +7,15 @@
 
 /* A team's files may have the first three. */
 #define TEAM_SECTIONS 3
-static const char *const sections[] = {"limits", "attributes", "tiers",  "allow", "deny",
-                                       "paths",  "response",   "server", "mode",  "apply_to_envoy"};
+static const char *const sections[] = {"limits", "attributes",     "tiers",    "allow",
+                                       "deny",   "paths",          "response", "server",
+                                       "mode",   "apply_to_envoy", "signals"};
 
 static const char *const rule_keys[] = {
-    "name",        "when",      "key",     "limit",    "algorithm", "sub_windows",
-    "align",       "lease",     "mode",    "soft",     "throttle",  "cost",
-    "priority",    "spread",    "wait",    "max_wait", "on_full",   "on_store_failure",
-    "consistency", "charge_on", "response"};
+    "name",        "when",      "key",      "limit",    "algorithm", "sub_windows",
+    "align",       "lease",     "mode",     "soft",     "throttle",  "cost",
+    "priority",    "spread",    "wait",     "max_wait", "on_full",   "on_store_failure",
+    "consistency", "charge_on", "response", "adapt",    "elastic"};
 
 /* --- names ------------------------------------------------------------------------- */
 
@@ -163,6 +164,7 @@ static void read_rule(struct rn_builder *builder, const struct rn_node *map)
                         "limit: 10 per second queue 50, or add throttle",
                         rule->hold ? "wait: hold" : "max_wait");
     rn_native_throttle_check(builder, map, rule);
+    rn_native_adapt_check(builder, map, rule);
 }
 
 /* --- allow and deny ---------------------------------------------------------------- */

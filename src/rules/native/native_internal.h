@@ -3,8 +3,8 @@
  * Reads the native format. native.c walks a file and its rules. The other files read
  * one part each: limits.c, limits_check.c and tiers.c `limit:`, conditions.c and
  * condition_values.c `when:`, keys.c `key:`, options.c the other keys of a rule,
- * sections.c, attributes.c, geo.c and server.c the sections beside `limits:`, mistakes.c
- * common mistakes.
+ * sections.c, attributes.c, geo.c, signals.c and server.c the sections beside `limits:`, adapt.c
+ * what follows signals, mistakes.c common mistakes.
  *
  * Each function reports an error and goes on; what it should have filled in keeps its
  * default. The report says whether there was an error.
@@ -21,8 +21,17 @@ struct rn_native_set {
     bool used;
 };
 
+/* What is known of a signal while rules are read. */
+struct rn_native_signal {
+    struct rn_place at;       /* line 0: not given */
+    const struct rn_node *of; /* the node that names its limit, NULL: none */
+    bool used;                /* by a rule */
+};
+
 struct rn_native {
     struct rn_builder_list sets; /* struct rn_native_set */
+    struct rn_signal *signals;   /* RN_SIGNALS_MAX in the arena; NULL: none */
+    struct rn_native_signal signal_notes[RN_SIGNALS_MAX];
     struct rn_response response; /* what rules start from */
     /* Where these were given; line 0: not yet. */
     struct rn_place response_at, mode_at, envoy_at, trusted_at, paths_at;
@@ -64,6 +73,27 @@ void rn_native_finish_geo(struct rn_builder *builder);
  * by rn_native_value. */
 bool rn_native_geo_value(struct rn_builder *builder, struct rn_place at, uint16_t attribute,
                          struct rn_slice value);
+
+/* --- signals.c ---------------------------------------------------------------------- */
+
+/* Reads one entry of `signals:`. */
+void rn_native_read_signal(struct rn_builder *builder, const struct rn_node *node);
+/* The index of the signal of that name, as used by a rule; -1 after reporting at `node` that there
+ * is none. */
+int rn_native_find_signal(struct rn_builder *builder, const struct rn_node *node,
+                          struct rn_slice name);
+/* After all files: finds the limits that signals are of, and warns of unused signals. */
+void rn_native_finish_signals(struct rn_builder *builder);
+
+/* --- adapt.c ------------------------------------------------------------------------ */
+
+void rn_native_adapt(struct rn_builder *builder, const struct rn_node *node, struct rn_rule *rule);
+void rn_native_elastic(struct rn_builder *builder, const struct rn_node *node,
+                       struct rn_rule *rule);
+/* Reports an adapt or elastic that the limits of the rule `map` cannot follow, and collects its
+ * percentages in rule->factors; call it after the limits are read. */
+void rn_native_adapt_check(struct rn_builder *builder, const struct rn_node *map,
+                           struct rn_rule *rule);
 
 /* --- server.c ----------------------------------------------------------------------- */
 
@@ -192,6 +222,10 @@ void rn_native_throttle_check(struct rn_builder *builder, const struct rn_node *
                               const struct rn_rule *rule);
 
 /* --- statuses.c ------------------------------------------------------------------- */
+
+/* A text or a list of codes and classes: 401, 5xx. */
+void rn_native_statuses(struct rn_builder *builder, const struct rn_node *value,
+                        struct rn_statuses *set);
 
 void rn_native_charge_on(struct rn_builder *builder, const struct rn_node *node,
                          struct rn_rule *rule);

@@ -286,7 +286,8 @@ static const struct {
 } options[] = {{"when", rn_native_when},    {"key", rn_native_key},
                {"soft", read_soft},         {"throttle", rn_native_throttle},
                {"cost", read_cost},         {"charge_on", rn_native_charge_on},
-               {"priority", read_priority}, {"response", read_response}};
+               {"priority", read_priority}, {"response", read_response},
+               {"adapt", rn_native_adapt},  {"elastic", rn_native_elastic}};
 
 void rn_native_options(struct rn_builder *builder, const struct rn_node *map, struct rn_rule *rule)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reads the sections that apply to all files: tiers (named sets), response, mode and paths. A
- * setting may appear only once. attributes.c and server.c read the two other sections.
+ * setting may appear only once. attributes.c, signals.c and server.c read the other sections.
  */
 #include <stdlib.h>
 
@@ -146,6 +146,7 @@ static const struct {
 } sections[] = {
     {"attributes", rn_native_read_attribute, true, 0},
     {"tiers", read_set, true, 0},
+    {"signals", rn_native_read_signal, true, 0},
     {"response", read_response, false, offsetof(struct rn_native, response_at)},
     {"mode", read_mode, false, offsetof(struct rn_native, mode_at)},
     {"apply_to_envoy", read_apply_to_envoy, false, offsetof(struct rn_native, envoy_at)},
@@ -181,6 +182,7 @@ void rn_native_finish(struct rn_builder *builder)
         return;
     struct rn_native_set *sets = native->sets.items;
     rn_native_finish_attributes(builder);
+    rn_native_finish_signals(builder);
     for (uint32_t i = 0; i < native->sets.count; i++) {
         if (sets[i].used)
             continue;

@@ -111,31 +111,37 @@ static void read_text(struct rn_builder *builder, const struct rn_node *node, si
     }
 }
 
+void rn_native_statuses(struct rn_builder *builder, const struct rn_node *value,
+                        struct rn_statuses *set)
+{
+    struct rn_slice word;
+
+    if (value->kind != RN_NODE_LIST) {
+        if (rn_node_as_text(value, builder->report, &word))
+            read_text(builder, value, 0, set);
+        return;
+    }
+    if (value->count == 0)
+        rn_report_error(builder->report, value->at, "no status; write for example [401]");
+    RN_NODE_EACH(item, value)
+        if (rn_node_as_text(item, builder->report, &word))
+            read_word(builder, item->at, word, set);
+}
+
 void rn_native_charge_on(struct rn_builder *builder, const struct rn_node *node,
                          struct rn_rule *rule)
 {
     static const struct rn_slice status = RN_SLICE_INIT("status");
     static const char *const keys[] = {"status"};
     const struct rn_node *value = rn_node_find(node, "status");
-    struct rn_slice word;
 
     rule->by_outcome = true;
     if (node->kind == RN_NODE_MAP) {
         rn_native_map(builder, node, keys, RN_COUNT(keys));
         if (node->count == 0)
             rn_report_error(builder->report, node->at, "an empty charge_on; " EXAMPLE);
-        if (value == NULL)
-            return;
-        if (value->kind != RN_NODE_LIST) {
-            if (rn_node_as_text(value, builder->report, &word))
-                read_text(builder, value, 0, &rule->charge_on);
-            return;
-        }
-        if (value->count == 0)
-            rn_report_error(builder->report, value->at, "no status; write for example [401]");
-        RN_NODE_EACH(item, value)
-            if (rn_node_as_text(item, builder->report, &word))
-                read_word(builder, item->at, word, &rule->charge_on);
+        if (value != NULL)
+            rn_native_statuses(builder, value, &rule->charge_on);
     } else if (node->kind == RN_NODE_LIST || rn_node_is_null(node) ||
                !rn_slice_starts_with(node->text, status) ||
                (node->text.len > status.len && !is_space(node->text.data[status.len]))) {

@@ -208,6 +208,7 @@ void rn_print_ruleset(const struct rn_ruleset *ruleset, rn_print_sink *sink, voi
                                       : "case: match, ",
                  parameters[paths->parameters], paths->ignore_extension ? "ignore" : "keep");
     print_attributes(&p);
+    rn_print_signals(&p);
     print_lists(&p, false);
     print_lists(&p, true);
     section = "limits:\n";

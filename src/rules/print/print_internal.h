@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by print.c and rule.c. */
+/* Shared by print.c, rule.c and signals.c. */
 #ifndef RN_RULES_PRINT_PRINT_INTERNAL_H
 #define RN_RULES_PRINT_PRINT_INTERNAL_H
 
@@ -18,6 +18,13 @@ void rn_print_attribute(struct rn_printer *p, uint16_t number);
 /* {"path": {pattern: ["/a/b"]}}: conditions on one attribute stand together. */
 void rn_print_conditions(struct rn_printer *p, const struct rn_condition *conditions,
                          uint32_t count);
+
+/* --- signals.c ---------------------------------------------------------------- */
+
+void rn_print_signals(struct rn_printer *p);
+void rn_print_adapt(struct rn_printer *p, const struct rn_rule *rule);
+
+/* --- rule.c ------------------------------------------------------------------- */
 
 void rn_print_rule(struct rn_printer *p, const struct rn_rule *rule);
 

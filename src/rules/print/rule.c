@@ -233,7 +233,7 @@ static void print_words(struct rn_printer *p, const struct rn_rule *rule)
 /* In the order of a printed rule. Each prints nothing for a default. */
 static void (*const parts[])(struct rn_printer *p, const struct rn_rule *rule) = {
     print_when, print_key,      print_limit, print_refinements, print_throttle,
-    print_cost, print_priority, print_words, print_response};
+    print_cost, print_priority, print_words, rn_print_adapt,    print_response};
 
 void rn_print_rule(struct rn_printer *p, const struct rn_rule *rule)
 {

@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads `adapt:` and `elastic:` of a rule, which let its limits follow signals:
+ *
+ *   adapt: { when: cpu above 80%, to: 50%, restore: { below: 70%, for: 30s, by: 10%, every: 10s } }
+ *   elastic: { up_to: 200%, while: cpu below 50%, for: 30s, by: 10%, every: 10s }
+ */
+#include <string.h>
+
+#include "base/number.h"
+#include "rules/native/native_internal.h"
+
+#define SECOND_NS INT64_C(1000000000)
+#define SPAN_MAX_NS (24 * 3600 * SECOND_NS)
+
+/* --- values ------------------------------------------------------------------------------- */
+
+static const char *const unit_examples[] = {
+    [RN_SIGNAL_SHARE] = "80%", [RN_SIGNAL_DURATION] = "250ms", [RN_SIGNAL_NUMBER] = "1000"};
+static const char *const unit_names[] = {[RN_SIGNAL_SHARE] = "a share",
+                                         [RN_SIGNAL_DURATION] = "a duration",
+                                         [RN_SIGNAL_NUMBER] = "a number"};
+
+/* A value in the unit of a signal; false after reporting. */
+static bool read_value(struct rn_builder *builder, const struct rn_node *node, struct rn_slice text,
+                       const struct rn_signal *signal, int64_t *value)
+{
+    enum rn_signal_unit unit = rn_signal_unit(signal);
+    bool is_percent = text.len > 1 && text.data[text.len - 1] == '%';
+    struct rn_slice digits = {text.data, text.len - is_percent};
+    int64_t ns = 0;
+    size_t pos = 0;
+    bool ok;
+
+    if (unit == RN_SIGNAL_DURATION) {
+        ok = rn_number_parse_duration(text.data, text.len, &pos, &ns, NULL) == 0 &&
+             pos == text.len && text.len > 0 && text.data[0] >= '0' && text.data[0] <= '9';
+        *value = ns / 1000;
+    } else {
+        ok = (unit == RN_SIGNAL_NUMBER || is_percent) &&
+             rn_signal_parse_decimal(digits, RN_SIGNAL_UNIT / (is_percent ? 100 : 1), value);
+    }
+    if (!ok)
+        rn_report_error(builder->report, node->at,
+                        "the signal %s is %s; compare it with one, as in %s, not %s",
+                        rn_excerpt(signal->name).text, unit_names[unit], unit_examples[unit],
+                        rn_excerpt(text).text);
+    else if (unit == RN_SIGNAL_SHARE && (*value < 0 || *value > RN_SIGNAL_UNIT)) {
+        rn_report_error(builder->report, node->at,
+                        "%s is never reached by the signal %s, which is from 0%% to 100%%",
+                        rn_excerpt(text).text, rn_excerpt(signal->name).text);
+        ok = false;
+    }
+    return ok;
+}
+
+static struct rn_slice next_word(struct rn_slice *rest)
+{
+    struct rn_slice word;
+
+    while (rest->len > 0 && rest->data[0] == ' ')
+        *rest = (struct rn_slice){rest->data + 1, rest->len - 1};
+    word = (struct rn_slice){rest->data, 0};
+    while (word.len < rest->len && rest->data[word.len] != ' ')
+        word.len++;
+    *rest = (struct rn_slice){rest->data + word.len, rest->len - word.len};
+    return word;
+}
+
+/* `cpu above 80%`; false after reporting. */
+static bool read_condition(struct rn_builder *builder, const struct rn_node *node,
+                           struct rn_rule_adapt *adapt)
+{
+    struct rn_slice text, name, side;
+
+    if (!rn_node_as_text(node, builder->report, &text))
+        return false;
+    name = next_word(&text);
+    side = next_word(&text);
+    while (text.len > 0 && text.data[0] == ' ')
+        text = (struct rn_slice){text.data + 1, text.len - 1};
+    while (text.len > 0 && text.data[text.len - 1] == ' ')
+        text.len--;
+    adapt->plan.when.above = rn_slice_is(side, "above");
+    if (text.len == 0 || (!adapt->plan.when.above && !rn_slice_is(side, "below"))) {
+        rn_report_error(builder->report, node->at,
+                        "found %s where a condition should be; write a signal, above or below, and "
+                        "a value, as in cpu above 80%%",
+                        rn_excerpt(node->text).text);
+        return false;
+    }
+    int signal = rn_native_find_signal(builder, node, name);
+
+    if (signal < 0)
+        return false;
+    adapt->signal = (uint32_t)signal;
+    return read_value(builder, node, text, &builder->ruleset->signals[signal],
+                      &adapt->plan.when.threshold);
+}
+
+/* A percentage from `least` to `most`; otherwise `why` is reported. */
+static bool read_percent(struct rn_builder *builder, const struct rn_node *node, uint64_t least,
+                         uint64_t most, const char *why, uint16_t *percent)
+{
+    bool plain = node->kind == RN_NODE_SCALAR && !rn_node_is_null(node);
+    uint64_t number = 0;
+    size_t pos = 0;
+
+    plain = plain && rn_number_parse(node->text.data, node->text.len, &pos, &number, NULL) == 0 &&
+            pos + 1 == node->text.len && node->text.data[pos] == '%';
+    if (plain && number >= least && number <= most)
+        *percent = (uint16_t)number;
+    else
+        rn_report_error(builder->report, node->at, "%s: found %s; %s",
+                        rn_excerpt(node->key->text).text, rn_node_describe(node).text, why);
+    return plain && number >= least && number <= most;
+}
+
+/* for, by and every, where they are given. */
+static void read_steps(struct rn_builder *builder, const struct rn_node *map,
+                       struct rn_adapt_plan *plan)
+{
+    static const char *const keys[] = {"for", "every"};
+    int64_t *const spans[] = {&plan->for_ns, &plan->every_ns};
+    const struct rn_node *by = rn_node_find(map, "by"), *node;
+
+    for (size_t i = 0; i < RN_COUNT(keys); i++) {
+        int64_t ns;
+
+        if ((node = rn_node_find(map, keys[i])) == NULL || !rn_native_duration(builder, node, &ns))
+            continue;
+        if (ns < SECOND_NS || ns > SPAN_MAX_NS)
+            rn_report_error(builder->report, node->at,
+                            "%s must be from 1 second to 24 hours, found %s; signals are looked "
+                            "at once a second",
+                            keys[i], rn_excerpt(node->text).text);
+        else
+            *spans[i] = ns;
+    }
+    if (by != NULL)
+        read_percent(builder, by, RN_ADAPT_MIN_STEP, 100,
+                     "each step upwards is a percentage of the limit as written, from 5% to 100%",
+                     &plan->by);
+}
+
+/* --- adapt ---------------------------------------------------------------------------------- */
+
+/* How far from the threshold a signal is calm by default: 10 points of a share, but at most half
+ * of the threshold; of durations and numbers a fifth. */
+static int64_t default_calm(const struct rn_adapt_condition *when, enum rn_signal_unit unit)
+{
+    int64_t size = when->threshold < 0 ? -when->threshold : when->threshold;
+    int64_t margin = size / 5;
+
+    if (unit == RN_SIGNAL_SHARE)
+        margin = size / 2 < RN_SIGNAL_UNIT / 10 ? size / 2 : RN_SIGNAL_UNIT / 10;
+    return when->threshold + (when->above ? -margin : margin);
+}
+
+static void read_restore(struct rn_builder *builder, const struct rn_node *map,
+                         struct rn_rule_adapt *adapt)
+{
+    static const char *const keys[] = {"below", "above", "for", "by", "every"};
+    struct rn_adapt_plan *plan = &adapt->plan;
+    const char *right = plan->when.above ? "below" : "above";
+    const struct rn_node *wrong = rn_node_find(map, plan->when.above ? "above" : "below");
+    const struct rn_node *calm = rn_node_find(map, right);
+    struct rn_slice text;
+
+    if (!rn_native_expect_map(builder, map, "{below: 70%, for: 30s, by: 10%, every: 10s}") ||
+        !rn_native_map(builder, map, keys, RN_COUNT(keys)))
+        return;
+    if (wrong != NULL)
+        rn_report_error(builder->report, wrong->key->at,
+                        "restored on the same side as lowered; write %s, as the limit is lowered "
+                        "when the signal is %s its threshold",
+                        right, plan->when.above ? "above" : "below");
+    if (calm != NULL && rn_node_as_text(calm, builder->report, &text) &&
+        read_value(builder, calm, text, &builder->ruleset->signals[adapt->signal],
+                   &plan->calm_threshold) &&
+        (plan->when.above ? plan->calm_threshold > plan->when.threshold
+                          : plan->calm_threshold < plan->when.threshold))
+        rn_report_error(builder->report, calm->at,
+                        "restored %s %s while the limit is still lowered; write a value on the "
+                        "other side of the threshold in when",
+                        right, rn_excerpt(text).text);
+    read_steps(builder, map, plan);
+}
+
+static void read_adapt(struct rn_builder *builder, const struct rn_node *map,
+                       struct rn_rule_adapt *adapt)
+{
+    static const char *const keys[] = {"when", "to", "restore"};
+    const struct rn_node *when, *to, *restore = rn_node_find(map, "restore");
+    uint32_t errors = builder->report->count[RN_ERROR];
+
+    adapt->plan = (struct rn_adapt_plan){
+        .percent = 50, .by = 10, .for_ns = 30 * SECOND_NS, .every_ns = 10 * SECOND_NS};
+    if (map->kind != RN_NODE_MAP) {
+        rn_report_error(builder->report, map->at,
+                        "adapt is a map, found %s; write for example {when: cpu above 80%%, to: "
+                        "50%%}",
+                        rn_node_describe(map).text);
+        return;
+    }
+    rn_native_map(builder, map, keys, RN_COUNT(keys));
+    if (builder->report->count[RN_ERROR] != errors)
+        return;
+    when = rn_native_require(builder, map, "when", "cpu above 80%");
+    to = rn_native_require(builder, map, "to", "50%");
+    if (to != NULL)
+        read_percent(builder, to, 1, 99,
+                     "adapt lowers a limit, so write 1% to 99% (elastic raises one)",
+                     &adapt->plan.percent);
+    if (when == NULL || !read_condition(builder, when, adapt))
+        return;
+    adapt->plan.calm_threshold =
+        default_calm(&adapt->plan.when, rn_signal_unit(&builder->ruleset->signals[adapt->signal]));
+    if (restore != NULL)
+        read_restore(builder, restore, adapt);
+}
+
+void rn_native_adapt(struct rn_builder *builder, const struct rn_node *node, struct rn_rule *rule)
+{
+    bool is_list = node->kind == RN_NODE_LIST;
+    uint32_t count = is_list ? node->count : 1, read = 0;
+    struct rn_rule_adapt *adapts = rn_builder_alloc(builder, count, sizeof *adapts);
+
+    if (count == 0 || count > RN_ADAPTS_MAX) {
+        rn_report_error(builder->report, node->at,
+                        count == 0 ? "an empty list; write for example [{when: cpu above 80%%, to: "
+                                     "50%%}], or leave out adapt"
+                                   : "more than 8 adapts; use fewer");
+        return;
+    }
+    if (adapts == NULL)
+        return;
+    for (const struct rn_node *item = is_list ? node->first : node; item != NULL;
+         item = is_list ? item->next : NULL)
+        read_adapt(builder, item, &adapts[read++]);
+    rule->adapt.adapts = adapts;
+    rule->adapt.adapt_count = count;
+}
+
+/* --- elastic --------------------------------------------------------------------------------- */
+
+void rn_native_elastic(struct rn_builder *builder, const struct rn_node *node, struct rn_rule *rule)
+{
+    static const char *const keys[] = {"up_to", "while", "for", "by", "every"};
+    struct rn_rule_adapt *elastic = &rule->adapt.elastic;
+    const struct rn_node *up_to, *condition;
+    uint32_t errors = builder->report->count[RN_ERROR];
+
+    elastic->plan = (struct rn_adapt_plan){
+        .percent = 200, .by = 10, .for_ns = 30 * SECOND_NS, .every_ns = 10 * SECOND_NS};
+    if (!rn_native_expect_map(builder, node, "{up_to: 200%, while: cpu below 50%}"))
+        return;
+    rn_native_map(builder, node, keys, RN_COUNT(keys));
+    if (builder->report->count[RN_ERROR] != errors)
+        return;
+    up_to = rn_native_require(builder, node, "up_to", "200%");
+    condition = rn_native_require(builder, node, "while", "cpu below 50%");
+    if (up_to != NULL)
+        read_percent(builder, up_to, 101, RN_FACTOR_MAX,
+                     "elastic raises a limit, so write 101% to 400%", &elastic->plan.percent);
+    read_steps(builder, node, &elastic->plan);
+    if (condition != NULL && read_condition(builder, condition, elastic))
+        rule->adapt.has_elastic = true;
+}
+
+/* --- against the limits of the rule ------------------------------------------------------------
+ */
+
+/* What a limit of `cap` units admits at a factor. */
+static uint64_t scaled(uint64_t cap, unsigned percent)
+{
+    uint64_t units = cap / 100 * percent + cap % 100 * percent / 100;
+
+    return units == 0 && cap != 0 ? 1 : units;
+}
+
+static void add_factors(const struct rn_adapt_plan *plan, bool wanted[RN_FACTOR_MAX + 1])
+{
+    uint16_t ladder[RN_ADAPT_LADDER_MAX];
+    size_t count = rn_adapt_ladder(plan, ladder);
+
+    for (size_t i = 0; i < count; i++)
+        wanted[ladder[i]] = true;
+}
+
+/* Sets rule->factors to all percentages that the plans can produce. */
+static void collect_factors(struct rn_builder *builder, struct rn_rule *rule)
+{
+    bool wanted[RN_FACTOR_MAX + 1] = {false};
+    uint16_t *factors;
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < rule->adapt.adapt_count; i++)
+        add_factors(&rule->adapt.adapts[i].plan, wanted);
+    if (rule->adapt.has_elastic)
+        add_factors(&rule->adapt.elastic.plan, wanted);
+    for (size_t p = 1; p <= RN_FACTOR_MAX; p++)
+        count += wanted[p];
+    factors = rn_builder_alloc(builder, count, sizeof *factors);
+    if (factors == NULL)
+        return;
+    rule->factors = factors;
+    rule->factor_count = count;
+    for (size_t p = 1; p <= RN_FACTOR_MAX; p++)
+        if (wanted[p])
+            *factors++ = (uint16_t)p;
+}
+
+void rn_native_adapt_check(struct rn_builder *builder, const struct rn_node *map,
+                           struct rn_rule *rule)
+{
+    const struct rn_node *adapt = rn_node_find(map, "adapt"),
+                         *elastic = rn_node_find(map, "elastic");
+    const struct rn_node *node = adapt != NULL ? adapt : elastic;
+    const struct rn_rule_limit *limit;
+    bool changes = false;
+
+    if (node == NULL)
+        return;
+    collect_factors(builder, rule);
+    RN_RULE_EACH_LIMIT(limit, rule)
+    {
+        if (limit->spec.calendar != RATION_CALENDAR_NONE) {
+            rn_report_error(builder->report, node->key->at,
+                            "%s on a calendar quota shuts out clients that have spent more than "
+                            "the lowered amount until the period ends; use a limit such as 1000 "
+                            "per hour beside the quota, in a rule of its own",
+                            node->key->text.data);
+            return;
+        }
+        if (elastic != NULL && limit->limit.form == RN_FORM_STEP) {
+            rn_report_error(builder->report, elastic->key->at,
+                            "elastic is not for a bucket that is refilled in steps, which keeps "
+                            "whole units; write the limit without steps, or leave elastic out");
+            return;
+        }
+        for (uint32_t i = 0; i < rule->factor_count; i++)
+            changes |= scaled(limit->limit.cap, rule->factors[i]) != limit->limit.cap;
+    }
+    if (!changes)
+        rn_report_error(builder->report, node->key->at,
+                        "%s changes nothing: no factor makes another whole number of this limit; "
+                        "write a larger limit, or leave it out",
+                        node->key->text.data);
+}

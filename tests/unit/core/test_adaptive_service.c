@@ -221,18 +221,21 @@ static double unloaded_ns(const struct service *service)
     return (double)(service->time_ns + later) / 2;
 }
 
-/* The best throughput of any fixed number of places around the knee. */
+/* The best throughput of fixed numbers of places around each knee. */
 static struct result best_fixed(const struct service *service)
 {
+    uint64_t later = service->knee_later ? service->knee_later : service->knee;
     struct result best = {0};
 
     for (unsigned percent = 100; percent <= 200; percent += 50) {
-        uint64_t places = service->knee * percent / 100 + (percent > 100);
-        struct ration_limit fixed = {RATION_CONCURRENCY, .amount = places ? places : 1};
-        struct result r = simulate(&fixed, service);
+        for (uint64_t knee = service->knee; knee != 0; knee = knee == later ? 0 : later) {
+            struct ration_limit fixed = {RATION_CONCURRENCY,
+                                         .amount = knee * percent / 100 + (percent > 100)};
+            struct result r = simulate(&fixed, service);
 
-        if (r.per_second > best.per_second)
-            best = r;
+            if (r.per_second > best.per_second)
+                best = r;
+        }
     }
     return best;
 }
@@ -247,7 +250,7 @@ static void judge(const char *what, const struct service *service, double least)
     double share = learnt.per_second / best.per_second;
     double times = learnt.latency_ns / unloaded_ns(service);
 
-    print_message("%s, knee %u, arrivals %d, times %d: %.1f %% of the best fixed limit, latency "
+    print_message("# %s, knee %u, arrivals %d, times %d: %.1f %% of the best fixed limit, latency "
                   "%.2f times (that of the best fixed limit %.2f), %" PRIu64 " places\n",
                   what, service->knee, (int)service->arrivals, (int)service->times, 100 * share,
                   times, best.latency_ns / unloaded_ns(service), learnt.places);

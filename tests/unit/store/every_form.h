@@ -104,8 +104,8 @@ static const struct every_form {
                  {.algorithm = RATION_CONCURRENCY, .amount = 100}}},
     [ADAPTIVE] = {"adaptive places",
                   {RN_FORM_ADAPTIVE, RN_FORM_ADAPTIVE},
-                  {{.algorithm = RATION_CONCURRENCY, .amount = 40, .adaptive_min = 10},
-                   {.algorithm = RATION_CONCURRENCY, .amount = 80, .adaptive_min = 30}}},
+                  {{.algorithm = RATION_CONCURRENCY, .amount = 40, .adaptive_min = 40},
+                   {.algorithm = RATION_CONCURRENCY, .amount = 80, .adaptive_min = 80}}},
 };
 
 static inline struct rn_limit compiled(const struct ration_limit *spec)

@@ -326,8 +326,8 @@ static enum rn_outcome apply(const struct rn_limit *limit, uint64_t *state, uint
     answer->places = places;
     if (ask->op != RN_OLDEST)
         answer->latency =
-            (struct rn_latency){.best_us = (uint32_t)rn_min_u64(l.best, RN_LATENCY_MAX),
-                                .recent_us = (uint32_t)rn_min_u64(l.recent, RN_LATENCY_MAX)};
+            (struct rn_place_latency){.best_us = (uint32_t)rn_min_u64(l.best, RN_LATENCY_MAX),
+                                      .recent_us = (uint32_t)rn_min_u64(l.recent, RN_LATENCY_MAX)};
     return outcome;
 }
 

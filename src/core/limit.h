@@ -118,7 +118,7 @@ struct rn_ask {
 
 /* How long places are held, in microseconds, at most RN_LATENCY_MAX; 0: not known. */
 #define RN_LATENCY_MAX 0x3FFFFFF /* 67 s */
-struct rn_latency {
+struct rn_place_latency {
     uint32_t best_us, recent_us;
 };
 
@@ -128,8 +128,8 @@ struct rn_answer {
     int64_t retry_after_ns, reset_after_ns, delay_ns;
     int64_t mark; /* TAKE, DRAIN: receipt */
     union {
-        int64_t oldest_ns;         /* OLDEST: its age, RN_NEVER if none or not kept; else unset */
-        struct rn_latency latency; /* ADAPTIVE, of other operations than OLDEST */
+        int64_t oldest_ns; /* OLDEST: its age, RN_NEVER if none or not kept; else unset */
+        struct rn_place_latency latency; /* ADAPTIVE, of other operations than OLDEST */
     };
     union {                   /* of other operations unset: */
         uint64_t uncollected; /* DEBIT: units that not even the debt holds */

@@ -468,8 +468,8 @@ static void read_learnt(struct rn_answer *answer, int64_t places, int64_t latenc
 
     answer->delay_ns = 0;
     answer->places = (uint64_t)places;
-    answer->latency = (struct rn_latency){.best_us = (uint32_t)(both >> 26 & RN_LATENCY_MAX),
-                                          .recent_us = (uint32_t)(both & RN_LATENCY_MAX)};
+    answer->latency = (struct rn_place_latency){.best_us = (uint32_t)(both >> 26 & RN_LATENCY_MAX),
+                                                .recent_us = (uint32_t)(both & RN_LATENCY_MAX)};
 }
 
 void rn_codec_read(struct rn_charge *charge, const char answer[RN_CODEC_ANSWER])

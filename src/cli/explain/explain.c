@@ -170,6 +170,17 @@ static void put_limit(const struct rn_output *out, const struct rn_cli_json *lim
         rn_output_put(out, over ? RN_BAD : RN_PLAIN, "%" PRIu64 " of %" PRIu64 " left", remaining,
                       amount);
     }
+    if (rn_cli_json_get(limit, "best_latency") != NULL) {
+        int64_t best_ns = rn_cli_json_seconds(limit, "best_latency");
+        char best[RN_TIME_TEXT], recent[RN_TIME_TEXT];
+
+        if (best_ns > 0)
+            rn_output_put(out, RN_PLAIN, "; held for %s at best, %s of late",
+                          rn_output_time(best_ns, best),
+                          rn_output_time(rn_cli_json_seconds(limit, "recent_latency"), recent));
+        else
+            rn_output_put(out, RN_PLAIN, "; nothing learnt yet");
+    }
     rn_output_put(out, RN_PLAIN, "\n");
 }
 

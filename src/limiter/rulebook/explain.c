@@ -21,6 +21,7 @@ static void look(struct rn_gathered *g, const struct ration_request *request,
     seen->overridden = g->rule_count != 0 && g->rules[0].instead != NULL;
     seen->outcome = outcome;
     seen->limits = g->limits;
+    seen->items = g->tx.items;
     seen->limit_count = seen->error == 0 ? outcome->listed : 0;
 }
 

@@ -9,6 +9,7 @@
  *   5 per 7 days                 any length of period
  *   10000 per calendar month Europe/Rome  fixed window from the 1st to the 1st, there
  *   20 concurrent                at most 20 in flight
+ *   5 to 500 concurrent          as many as the service takes without slowing down, 5 to 500
  *   unlimited
  */
 #ifndef RATION_LIMIT_H
@@ -45,14 +46,15 @@ enum ration_calendar {
 
 struct ration_limit {
     enum ration_algorithm algorithm;
-    uint64_t amount;      /* units per period; places for concurrency; 0 refuses all */
-    int64_t period_ns;    /* not for concurrency and unlimited */
-    uint64_t burst;       /* token bucket: capacity; 0 means amount */
-    uint64_t queue;       /* leaky bucket: how many may wait besides the one leaving */
-    uint32_t sub_windows; /* sliding window: 0 weighs two windows, else 2 to 1024 */
-    bool from_first;      /* fixed window: starts at the first request, not at the epoch */
-    int64_t step_ns;      /* token bucket: refill in steps of this length; 0 is lazy */
-    int64_t lease_ns;     /* concurrency: a place frees itself after this; 0 means 60 s */
+    uint64_t amount;       /* units per period; places for concurrency; 0 refuses all */
+    int64_t period_ns;     /* not for concurrency and unlimited */
+    uint64_t burst;        /* token bucket: capacity; 0 means amount */
+    uint64_t queue;        /* leaky bucket: how many may wait besides the one leaving */
+    uint32_t sub_windows;  /* sliding window: 0 weighs two windows, else 2 to 1024 */
+    bool from_first;       /* fixed window: starts at the first request, not at the epoch */
+    uint16_t adaptive_min; /* concurrency: not 0: the places are learnt, from this up to amount */
+    int64_t step_ns;       /* token bucket: refill in steps of this length; 0 is lazy */
+    int64_t lease_ns;      /* concurrency: a place frees itself after this; 0 means 60 s */
 
     /* Fixed window: ends where the calendar's unit does. period_ns is then the
      * length of the longest, 24 h, 7, 31 or 366 days, or 0, which means that. */
@@ -67,6 +69,7 @@ struct ration_limit {
 #define RATION_PERIOD_MAX_NS (INT64_C(10) * 366 * 86400 * 1000000000) /* ten years */
 #define RATION_LOG_MAX 65536
 #define RATION_PLACES_MAX 16000
+#define RATION_ADAPTIVE_MAX 10000 /* places whose number is learnt */
 #define RATION_LEASE_MAX_NS (INT64_C(86400) * 1000000000)
 
 /* Reads `len` bytes of text. On failure returns RATION_EPARSE or RATION_EINVAL

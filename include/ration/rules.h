@@ -216,7 +216,8 @@ struct ration_receipt {
 
 /* The places of one limit. */
 struct ration_place {
-    uint64_t hash, amount;
+    uint64_t hash;
+    uint32_t amount, adaptive_min; /* as in struct ration_limit */
     int64_t lease_ns;
 };
 

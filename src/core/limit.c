@@ -124,9 +124,20 @@ static const char *fault_of_extras(const struct ration_limit *s)
     if (s->from_first && s->algorithm != RATION_FIXED_WINDOW)
         return "a start at the first request without a fixed window; only algorithm fixed-window "
                "has one";
+    if (s->adaptive_min != 0 && s->algorithm != RATION_CONCURRENCY)
+        return "a number to be learnt without concurrency; only places are adaptive";
     if (s->lease_ns < 0 || s->lease_ns > RATION_LEASE_MAX_NS)
         return "a lease that is not between 1 ns and 24 hours";
     return fault_of_calendar(s);
+}
+
+static const char *fault_of_places(const struct ration_limit *s)
+{
+    if (s->adaptive_min != 0 && s->amount < s->adaptive_min)
+        return "an adaptive minimum above the maximum; write the smaller number first";
+    if (s->adaptive_min != 0 && s->amount > RATION_ADAPTIVE_MAX)
+        return "more than 10,000 adaptive places; write at most that";
+    return s->amount > RATION_PLACES_MAX ? "more than 16,000 concurrent; write at most that" : NULL;
 }
 
 const char *rn_limit_fault(const struct ration_limit *s)
@@ -138,8 +149,7 @@ const char *rn_limit_fault(const struct ration_limit *s)
     if (!rn_algorithm_find((uint64_t)s->algorithm))
         return "an unknown algorithm";
     if (s->algorithm == RATION_CONCURRENCY)
-        return s->amount > RATION_PLACES_MAX ? "more than 16,000 concurrent; write at most that"
-                                             : NULL;
+        return fault_of_places(s);
     if (s->amount > RATION_AMOUNT_MAX)
         return "an amount above 1,000,000,000,000,000; write a smaller one";
     if (rn_limit_period(s) < RATION_PERIOD_MIN_NS || rn_limit_period(s) > RATION_PERIOD_MAX_NS)
@@ -183,6 +193,8 @@ static uint64_t shape_of(const struct ration_limit *s)
     uint64_t window = (uint64_t)rn_limit_period(s);
     uint64_t h = mix(0, (uint64_t)s->algorithm);
 
+    if (s->algorithm == RATION_CONCURRENCY && s->adaptive_min != 0)
+        return mix(h, 1);
     if (s->algorithm == RATION_CONCURRENCY || s->algorithm == RATION_UNLIMITED)
         return h;
     if (is_bucket(s->algorithm) && s->amount != 0)
@@ -275,8 +287,15 @@ void rn_limit_init(struct rn_limit *l, const struct ration_limit *s)
         l->words_full = 3 + (uint32_t)((l->amount + 3) / 4);
         break;
     case RATION_CONCURRENCY:
-        l->form = RN_FORM_PLACES;
         l->lease_ns = s->lease_ns ? s->lease_ns : DEFAULT_LEASE_NS;
+        if (s->adaptive_min != 0) {
+            l->form = RN_FORM_ADAPTIVE;
+            l->least = s->adaptive_min;
+            l->words_small = RN_ADAPTIVE_HEADER + RN_ADAPTIVE_PLACE * (uint32_t)small;
+            l->words_full = RN_ADAPTIVE_HEADER + RN_ADAPTIVE_PLACE * (uint32_t)l->amount;
+            break;
+        }
+        l->form = RN_FORM_PLACES;
         l->words_small = 2 + 2 * (uint32_t)small;
         l->words_full = 2 + 2 * (uint32_t)l->amount;
         break;
@@ -326,6 +345,8 @@ static const struct rn_form_descriptor *descriptor_of(enum rn_form form)
         return &rn_log_form;
     case RN_FORM_PLACES:
         return &rn_places_form;
+    case RN_FORM_ADAPTIVE:
+        return &rn_adaptive_form;
     }
     return &none;
 }
@@ -340,7 +361,7 @@ static enum rn_outcome drain(const struct rn_form_descriptor *d, const struct rn
     step.op = RN_TAKE;
     enum rn_outcome outcome = d->apply(limit, state, words, &step, answer);
 
-    if (outcome == RN_GROW || answer->allowed || limit->form == RN_FORM_PLACES)
+    if (outcome == RN_GROW || answer->allowed || rn_form_is_places(limit->form))
         return outcome;
     answer->drained = step.cost = answer->remaining;
     if (step.cost == 0)

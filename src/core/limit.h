@@ -20,16 +20,17 @@
 
 /* How a state is laid out. Numbers are part of the state file: append only. */
 enum rn_form {
-    RN_FORM_NONE = 0,    /* unlimited: no state */
-    RN_FORM_GCRA = 1,    /* word: theoretical arrival time, ns */
-    RN_FORM_STEP = 2,    /* word: stepped bucket, see step.c */
-    RN_FORM_WINDOW = 3,  /* word: end (44 bits) and count (20 bits) of a fixed window */
-    RN_FORM_FINE = 4,    /* GCRA with a fraction of a nanosecond per unit */
-    RN_FORM_WIDE = 5,    /* fixed window with a 64-bit count and an exact end */
-    RN_FORM_COUNTER = 6, /* two windows, weighted */
-    RN_FORM_SUBS = 7,    /* N sub-windows */
-    RN_FORM_LOG = 8,     /* one 16-bit time per unit */
-    RN_FORM_PLACES = 9,  /* concurrency: one {expiry, id} per place taken */
+    RN_FORM_NONE = 0,      /* unlimited: no state */
+    RN_FORM_GCRA = 1,      /* word: theoretical arrival time, ns */
+    RN_FORM_STEP = 2,      /* word: stepped bucket, see step.c */
+    RN_FORM_WINDOW = 3,    /* word: end (44 bits) and count (20 bits) of a fixed window */
+    RN_FORM_FINE = 4,      /* GCRA with a fraction of a nanosecond per unit */
+    RN_FORM_WIDE = 5,      /* fixed window with a 64-bit count and an exact end */
+    RN_FORM_COUNTER = 6,   /* two windows, weighted */
+    RN_FORM_SUBS = 7,      /* N sub-windows */
+    RN_FORM_LOG = 8,       /* one 16-bit time per unit */
+    RN_FORM_PLACES = 9,    /* concurrency: one {expiry, id} per place taken */
+    RN_FORM_ADAPTIVE = 10, /* places whose number is learnt, see adaptive.c */
 };
 
 /* Whether a state of this form is one word. All others are blocks of words. */
@@ -39,6 +40,12 @@ static inline bool rn_form_is_word(unsigned form)
         1u << RN_FORM_NONE | 1u << RN_FORM_GCRA | 1u << RN_FORM_STEP | 1u << RN_FORM_WINDOW;
 
     return form < 32 && (words >> form & 1) != 0;
+}
+
+/* Whether places are held, not units spent. */
+static inline bool rn_form_is_places(enum rn_form form)
+{
+    return form == RN_FORM_PLACES || form == RN_FORM_ADAPTIVE;
 }
 
 /* Where the windows of a calendar limit end: wall time in nanoseconds, strictly
@@ -60,13 +67,16 @@ struct rn_limit {
     uint64_t shape; /* equal for limits that may share state: algorithm + window */
 
     /* buckets */
-    int64_t unit_ns;       /* ns one unit takes to refill, rounded up */
-    uint32_t unit_frac;    /* FINE: unit_ns is rounded down and this, in 2^-32 ns, is added */
-    uint32_t full_over;    /* FINE: what was added to full_ns by rounding, in 2^-32 ns */
-    int64_t full_ns;       /* ns from empty to full: cap units */
-    uint64_t unit_inverse; /* for dividing by unit_ns */
-    int64_t step_ns;       /* STEP: length of a step */
-    uint64_t step_units;   /* and what it refills */
+    int64_t unit_ns;    /* ns one unit takes to refill, rounded up */
+    uint32_t unit_frac; /* FINE: unit_ns is rounded down and this, in 2^-32 ns, is added */
+    uint32_t full_over; /* FINE: what was added to full_ns by rounding, in 2^-32 ns */
+    int64_t full_ns;    /* ns from empty to full: cap units */
+    union {
+        uint64_t unit_inverse; /* for dividing by unit_ns */
+        uint64_t least;        /* ADAPTIVE: no fewer places than this */
+    };
+    int64_t step_ns;     /* STEP: length of a step */
+    uint64_t step_units; /* and what it refills */
 
     /* windows and logs */
     uint32_t subs;                      /* SUBS: how many */
@@ -110,15 +120,25 @@ struct rn_ask {
     int64_t mark;     /* GIVE_BACK: its mark; RN_MARK_BY_AGE: what at_ns tells */
 };
 
+/* How long places are held, in microseconds, at most RN_LATENCY_MAX; 0: not known. */
+#define RN_LATENCY_MAX 0x3FFFFFF /* 67 s */
+struct rn_place_latency {
+    uint32_t best_us, recent_us;
+};
+
 struct rn_answer {
     bool allowed; /* TAKE, PEEK: fits; RESET: something was spent; other ops: found and done */
     uint64_t remaining;
     int64_t retry_after_ns, reset_after_ns, delay_ns;
-    int64_t mark;             /* TAKE, DRAIN: receipt */
-    int64_t oldest_ns;        /* OLDEST: its age, RN_NEVER if none or not kept; else unset */
+    int64_t mark; /* TAKE, DRAIN: receipt */
+    union {
+        int64_t oldest_ns; /* OLDEST: its age, RN_NEVER if none or not kept; else unset */
+        struct rn_place_latency latency; /* ADAPTIVE, of other operations than OLDEST */
+    };
     union {                   /* of other operations unset: */
         uint64_t uncollected; /* DEBIT: units that not even the debt holds */
         uint64_t drained;     /* DRAIN, refused: units charged all the same */
+        uint64_t places;      /* ADAPTIVE, of any operation: the number in force */
     };
 };
 

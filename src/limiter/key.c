@@ -47,6 +47,7 @@ static int look(struct ration *r, struct ration_charge *c, enum rn_op op, int64_
     *answer = charge.answer;
     c->hash = charge.key;
     rn_verdict_set(&c->verdict, l, answer);
+    rn_verdict_set_places(&c->verdict, l, answer);
     return 0;
 }
 

@@ -141,6 +141,21 @@ static inline void rn_verdict_set(struct ration_verdict *verdict, const struct r
     verdict->delay_ns = answer->delay_ns;
 }
 
+/* For limits of places, after rn_verdict_set: the number in force, if it is learnt. */
+static inline void rn_verdict_set_places(struct ration_verdict *verdict,
+                                         const struct rn_compiled *l,
+                                         const struct rn_answer *answer)
+{
+    if (l->limit.form == RN_FORM_ADAPTIVE)
+        verdict->limit = answer->places;
+}
+
+/* 0 for a limit whose number of places is not learnt. */
+static inline uint32_t rn_limiter_adaptive_min(const struct rn_limit *limit)
+{
+    return limit->form == RN_FORM_ADAPTIVE ? (uint32_t)limit->least : 0;
+}
+
 /* Fills the charge from the answer to an RN_TAKE, which has no error. */
 static inline void rn_limiter_fill(struct ration_charge *c, const struct rn_compiled *l,
                                    const struct rn_charge *done)

@@ -116,6 +116,7 @@ const char *rn_codec_fault(const struct rn_limit *l)
     case RN_FORM_SUBS:
     case RN_FORM_LOG:
     case RN_FORM_PLACES:
+    case RN_FORM_ADAPTIVE:
         return NULL;
     case RN_FORM_GCRA:
     case RN_FORM_FINE:
@@ -143,6 +144,8 @@ enum rn_script rn_codec_script(const struct rn_limit *l)
         return RN_SCRIPT_LOG;
     case RN_FORM_PLACES:
         return RN_SCRIPT_PLACES;
+    case RN_FORM_ADAPTIVE:
+        return RN_SCRIPT_ADAPTIVE;
     case RN_FORM_GCRA:
     case RN_FORM_FINE:
     case RN_FORM_STEP:
@@ -180,7 +183,8 @@ enum rn_script rn_codec_script_of(const struct rn_charge *charge)
 
 char rn_codec_kind(enum rn_script script)
 {
-    static const char kinds[RN_SCRIPTS_STRICT] = {'b', 'w', 'c', 'l', 'p', 'B', 'W', 'C', 'L', 'L'};
+    static const char kinds[RN_SCRIPTS_STRICT] = {'b', 'w', 'c', 'l', 'p', 'a',
+                                                  'B', 'W', 'C', 'L', 'L'};
 
     return kinds[script];
 }
@@ -213,7 +217,7 @@ size_t rn_codec_name(const struct rn_charge *charge, char out[RN_CODEC_NAME])
 
 bool rn_codec_uses_reset_log(const struct rn_charge *charge)
 {
-    return (charge->flags & RN_CHARGE_RESET_LOG) && charge->limit->form != RN_FORM_PLACES &&
+    return (charge->flags & RN_CHARGE_RESET_LOG) && !rn_form_is_places(charge->limit->form) &&
            (charge->ask.op == RN_GIVE_BACK || charge->ask.op == RN_RESET);
 }
 
@@ -350,6 +354,13 @@ static void put_params(struct output *o, const struct rn_limit *l, const struct 
         put(o, 1);
         put(o, (double)rn_codec_us(l->period_ns));
         break;
+    case RN_FORM_ADAPTIVE:
+        put(o, (double)l->least);
+        put(o, (double)l->amount);
+        put(o, (double)rn_codec_us(ask->lease_ns ? ask->lease_ns : l->lease_ns));
+        put(o, (double)rn_codec_us(RATION_LEASE_MAX_NS));
+        put_word(o, ask->id);
+        break;
     case RN_FORM_PLACES:
         put(o, (double)l->amount);
         put(o, (double)rn_codec_us(ask->lease_ns ? ask->lease_ns : l->lease_ns));
@@ -401,7 +412,7 @@ size_t rn_codec_write(const struct rn_charge *charge, size_t reset_log, char out
     const struct rn_limit *l = charge->limit;
     const struct rn_ask *ask = &charge->ask;
     struct output o = {.out = out};
-    bool marked = ask->op == RN_GIVE_BACK && l->form != RN_FORM_PLACES;
+    bool marked = ask->op == RN_GIVE_BACK && !rn_form_is_places(l->form);
 
     put(&o, operation_of(charge));
     put(&o, (double)ask->cost);
@@ -476,6 +487,18 @@ static int64_t to_ns(int64_t us)
     return us >= INT64_MAX / US_NS ? RN_NEVER : us * US_NS;
 }
 
+/* adaptive.lua tells the number in force in the place of a delay, and the two latencies in that
+ * of a mark: best * 2^26 + recent. */
+static void read_learnt(struct rn_answer *answer, int64_t places, int64_t latencies)
+{
+    uint64_t both = latencies < 0 ? 0 : (uint64_t)latencies;
+
+    answer->delay_ns = 0;
+    answer->places = (uint64_t)places;
+    answer->latency = (struct rn_place_latency){.best_us = (uint32_t)(both >> 26 & RN_LATENCY_MAX),
+                                                .recent_us = (uint32_t)(both & RN_LATENCY_MAX)};
+}
+
 void rn_codec_read(struct rn_charge *charge, const char answer[RN_CODEC_ANSWER])
 {
     int64_t n[RN_CODEC_NUMBERS];
@@ -496,9 +519,11 @@ void rn_codec_read(struct rn_charge *charge, const char answer[RN_CODEC_ANSWER])
         .reset_after_ns = to_ns(n[3]),
         .delay_ns = debit || drained ? 0 : to_ns(n[4]),
         .uncollected = debit ? (uint64_t)n[4] : 0,
-        .mark = charge->limit->form == RN_FORM_PLACES ? (int64_t)charge->ask.id : n[5],
+        .mark = rn_form_is_places(charge->limit->form) ? (int64_t)charge->ask.id : n[5],
         .oldest_ns = RN_NEVER,
     };
     if (drained)
         charge->answer.drained = (uint64_t)n[4];
+    if (charge->limit->form == RN_FORM_ADAPTIVE)
+        read_learnt(&charge->answer, n[4], n[5]);
 }

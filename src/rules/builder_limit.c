@@ -59,7 +59,8 @@ static const struct rn_calendar *find_calendar(struct rn_builder *builder,
 struct rn_rule_limit *rn_builder_limit(struct rn_builder *builder, const struct rn_rule *rule,
                                        const struct ration_limit *spec, const char **fault)
 {
-    uint64_t units = (capacity_of(spec) * rule->soft_percent + 99) / 100;
+    uint64_t units =
+        spec->adaptive_min != 0 ? 0 : (capacity_of(spec) * rule->soft_percent + 99) / 100;
     struct ration_limit soft = *spec; /* with the soft part, but the same rate */
     struct rn_limit compiled;
 

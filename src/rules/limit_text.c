@@ -2,7 +2,7 @@
 /*
  * One limit as text, both ways, and the names of the algorithms.
  *
- *   limit  = "unlimited" | number "concurrent" | number per duration option*
+ *   limit  = "unlimited" | number ["to" number] "concurrent" | number per duration option*
  *          | number per "calendar" unit [zone]
  *   per    = [noun] ("per" | "/")      as in 5/min, 10 r/s, 100 requests per minute
  *   noun   = "r" | "req" | "request" | "requests"
@@ -298,10 +298,26 @@ static int read_limit(struct reader *r, struct ration_limit *limit)
     failed = read_amount(r, &limit->amount);
     if (failed)
         return failed;
+    struct reader to = *r;
+    bool adaptive = accept_word(r, "to");
+
+    if (adaptive) {
+        uint64_t least = limit->amount;
+
+        limit->adaptive_min = (uint16_t)(least < UINT16_MAX ? least : UINT16_MAX);
+        if (least == 0)
+            return FAIL(&to, "a range of places that begins at 0; write at least 1");
+        failed = read_number(r, &limit->amount);
+        if (failed)
+            return failed;
+    }
     if (accept_word(r, "concurrent")) {
         limit->algorithm = RATION_CONCURRENCY;
         return read_end(r);
     }
+    if (adaptive)
+        return FAIL(r, "expected \"concurrent\", found %s; write for example 5 to 500 concurrent",
+                    found(r).text);
     struct reader start = *r; /* 5/min, 10 r/s, 100 requests per minute */
 
     (void)(accept_word(r, "r") || accept_word(r, "req") || accept_word(r, "request") ||
@@ -349,6 +365,9 @@ size_t ration_limit_write(const struct ration_limit *limit, char *out, size_t si
 
     if (limit->algorithm == RATION_UNLIMITED)
         return (size_t)snprintf(out, size, "unlimited");
+    if (limit->algorithm == RATION_CONCURRENCY && limit->adaptive_min != 0)
+        return (size_t)snprintf(out, size, "%u to %" PRIu64 " concurrent",
+                                (unsigned)limit->adaptive_min, limit->amount);
     if (limit->algorithm == RATION_CONCURRENCY)
         return (size_t)snprintf(out, size, "%" PRIu64 " concurrent", limit->amount);
     if (limit->calendar >= RATION_CALENDAR_DAY && limit->calendar <= RATION_CALENDAR_YEAR) {

@@ -132,6 +132,7 @@ static uint32_t words_of(const struct rn_limit *limit)
         return limit->words_small;
     case RN_FORM_LOG:
     case RN_FORM_PLACES:
+    case RN_FORM_ADAPTIVE:
         break;
     }
     return limit->words_full;

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/utf8.h"
+#include "limiter/decide/transaction.h"
 #include "rules/match/reason.h"
 #include "rules/ruleset.h"
 #include "wire/answer.h"
@@ -20,6 +21,12 @@ struct writer {
 };
 
 /* --- limits ------------------------------------------------------------------------------ */
+
+static void put_latencies(struct rn_members *m, const struct rn_place_latency *latency)
+{
+    rn_members_seconds(m, "best_latency", (int64_t)latency->best_us * 1000);
+    rn_members_seconds(m, "recent_latency", (int64_t)latency->recent_us * 1000);
+}
 
 int rn_explanation_put_limits(struct rn_members *m, const struct rn_explained_rule *seen)
 {
@@ -42,6 +49,8 @@ int rn_explanation_put_limits(struct rn_members *m, const struct rn_explained_ru
             rn_members_seconds(m, "retry_after", limit->verdict.retry_after_ns);
             rn_members_text(m, "text", rn_slice_of(text));
             rn_members_text(m, "algorithm", rn_slice_of(ration_algorithm_name(spec->algorithm)));
+            if (spec->adaptive_min != 0)
+                put_latencies(m, &seen->items[at].answer.latency);
             if (limit->shadow)
                 rn_members_bool(m, "shadow", true);
         } else {

@@ -206,6 +206,7 @@ static inline int64_t subject_horizon(const struct subject *s)
     case RN_FORM_NONE:
     case RN_FORM_WIDE:
     case RN_FORM_PLACES:
+    case RN_FORM_ADAPTIVE:
         break;
     }
     return s->limit.period_ns;

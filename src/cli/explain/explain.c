@@ -187,6 +187,17 @@ static void put_limit(const struct rn_output *out, const struct rn_cli_json *lim
     if (factor_ns != 0 && factor_ns != RN_SECOND_NS)
         rn_output_put(out, RN_PLAIN, ", at a factor of %d%%",
                       (int)(factor_ns / (RN_SECOND_NS / 100)));
+    if (rn_cli_json_get(limit, "best_latency") != NULL) {
+        int64_t best_ns = rn_cli_json_seconds(limit, "best_latency");
+        char best[RN_TIME_TEXT], recent[RN_TIME_TEXT];
+
+        if (best_ns > 0)
+            rn_output_put(out, RN_PLAIN, "; held for %s at best, %s of late",
+                          rn_output_time(best_ns, best),
+                          rn_output_time(rn_cli_json_seconds(limit, "recent_latency"), recent));
+        else
+            rn_output_put(out, RN_PLAIN, "; nothing learnt yet");
+    }
     rn_output_put(out, RN_PLAIN, "\n");
 }
 

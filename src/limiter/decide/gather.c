@@ -56,6 +56,10 @@ static RN_ASIDE void add_places(struct rn_gathered *g, struct rn_transaction_ite
     g->lease = g->lease ? g->lease : rn_limiter_new_id(g->r);
     g->lease_count++;
     item->lease = g->lease;
+    if (item->limit->limit.form == RN_FORM_ADAPTIVE) {
+        item->keep = item->soft = 0; /* shares of a number that is not known yet */
+        g->tx.needs |= RN_NEEDS_SOFT;
+    }
     if (g->lease_ns == 0)
         return;
     item->own = *item->limit;

@@ -170,7 +170,8 @@ static void list_receipt(struct ration_outcome *out, const struct rn_gathered *g
         out->lease = g->lease;
         out->places[out->place_count++] =
             (struct ration_place){.hash = c->hash,
-                                  .amount = item->limit->limit.amount,
+                                  .amount = (uint32_t)item->limit->limit.amount,
+                                  .adaptive_min = rn_limiter_adaptive_min(&item->limit->limit),
                                   .lease_ns = item->limit->limit.lease_ns};
     } else if (c->taken != 0) {
         out->receipts[out->receipt_count++] = receipt_of(g, i, c->taken);

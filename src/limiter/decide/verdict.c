@@ -51,6 +51,7 @@ static void fill_charge(struct rn_transaction *tx, size_t i)
     rn_verdict_set(&c->verdict, item->limit, &item->answer);
     if (rn_likely(tx->needs == 0))
         return;
+    rn_verdict_set_places(&c->verdict, item->limit, &item->answer);
     /* This client cannot count on units above the limit as written, on units that it must leave to
      * others, or on units that a guard would refuse. */
     uint64_t hidden = item->soft > item->keep ? item->soft : item->keep;

@@ -23,6 +23,7 @@ static void look(struct rn_gathered *g, const struct ration_request *request,
     seen->factor = seen->rule->factor_count != 0 ? rn_factor_get(g->book, seen->rule) : 0;
     seen->outcome = outcome;
     seen->limits = g->limits;
+    seen->items = g->tx.items;
     seen->limit_count = seen->error == 0 ? outcome->listed : 0;
 }
 

@@ -26,7 +26,8 @@ struct rn_explained_rule {
     /* The verdicts of `limits` as if this rule were the only one; at most RATION_OUTCOME_LIMITS. */
     const struct ration_outcome *outcome;
     const struct rn_rule_limit *const *limits;
-    uint32_t limit_count; /* 0: unlimited */
+    const struct rn_transaction_item *items; /* the answers behind the verdicts */
+    uint32_t limit_count;                    /* 0: unlimited */
 };
 
 /* The request. Valid while `begin` runs. */

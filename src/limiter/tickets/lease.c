@@ -42,6 +42,8 @@ int ration_acquire(struct ration *r, struct ration_charge *c, int64_t lease_ns, 
 
     if (code == 0)
         *lease = charge.answer.allowed ? charge.ask.id : 0;
+    if (code == 0)
+        rn_verdict_set_places(&c->verdict, l, &charge.answer);
     return code;
 }
 
@@ -65,6 +67,7 @@ static int change(struct ration *r, struct ration_charge *c, struct rn_ask ask)
         return c->error = RATION_EGONE;
     c->hash = charge.key;
     rn_verdict_set(&c->verdict, l, &charge.answer);
+    rn_verdict_set_places(&c->verdict, l, &charge.answer);
     return 0;
 }
 
@@ -92,7 +95,9 @@ int rn_limiter_lease_change(struct ration *r, enum rn_op op, uint64_t lease,
         .ask = {.op = op, .now_ns = now_ns, .id = lease, .lease_ns = lease_ns}};
 
     rn_limit_init(&places.limit,
-                  &(struct ration_limit){.algorithm = RATION_CONCURRENCY, .amount = place->amount});
+                  &(struct ration_limit){.algorithm = RATION_CONCURRENCY,
+                                         .amount = place->amount,
+                                         .adaptive_min = (uint16_t)place->adaptive_min});
     int code = rn_limiter_apply(r, &places, place->hash, &charge);
 
     return code == 0 && !charge.answer.allowed ? RATION_EGONE : code;
@@ -137,7 +142,8 @@ int ration_acquire_ticket(struct ration *r, struct ration_charge *c, int64_t lea
     if (t.id == 0)
         return 0;
     t.places[0] = (struct ration_place){.hash = c->hash,
-                                        .amount = l->limit.amount,
+                                        .amount = (uint32_t)l->limit.amount,
+                                        .adaptive_min = rn_limiter_adaptive_min(&l->limit),
                                         .lease_ns = lease_ns ? lease_ns : l->limit.lease_ns};
     rn_ticket_issue(r, &t, ticket);
     return 0;

@@ -101,12 +101,16 @@ static uint64_t get_up_to(struct reader *r, uint64_t most)
 
 /* --- content ------------------------------------------------------------------------- */
 
+/* The amount and, of adaptive places, the minimum: above the bits that an amount needs. */
+#define AMOUNT_BITS 14
+_Static_assert(RATION_PLACES_MAX < 1 << AMOUNT_BITS, "an amount fits");
+
 static void put_places(struct writer *w, const struct rn_ticket *t)
 {
     put_number(w, t->place_count);
     for (uint32_t i = 0; i < t->place_count; i++) {
         put_fixed(w, t->places[i].hash);
-        put_number(w, t->places[i].amount);
+        put_number(w, t->places[i].amount | (uint64_t)t->places[i].adaptive_min << AMOUNT_BITS);
         put_number(w, (uint64_t)t->places[i].lease_ns);
     }
 }
@@ -116,7 +120,14 @@ static void get_places(struct reader *r, struct rn_ticket *t)
     t->place_count = (uint32_t)get_up_to(r, RATION_LEASES_MAX);
     for (uint32_t i = 0; i < t->place_count; i++) {
         t->places[i].hash = get_fixed(r);
-        t->places[i].amount = get_up_to(r, RATION_PLACES_MAX);
+        uint64_t both = get_up_to(r, (UINT64_C(1) << 2 * AMOUNT_BITS) - 1);
+
+        t->places[i].amount = both & ((1u << AMOUNT_BITS) - 1);
+        t->places[i].adaptive_min = (uint32_t)(both >> AMOUNT_BITS);
+        r->bad |= rn_limit_fault(&(struct ration_limit){
+                      .algorithm = RATION_CONCURRENCY,
+                      .amount = t->places[i].amount,
+                      .adaptive_min = (uint16_t)t->places[i].adaptive_min}) != NULL;
         t->places[i].lease_ns = (int64_t)get_up_to(r, RATION_LEASE_MAX_NS);
     }
 }

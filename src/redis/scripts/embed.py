@@ -14,7 +14,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 LEASES = ["history", "leases"]  # first, as they change KEYS
 PARTS = {
     **{name: ["values", name, "strict", "batch"] for name in ("bucket", "window", "counter")},
-    **{name: ["drop", name, "strict", "batch"] for name in ("log", "places")},
+    **{name: ["drop", name, "strict", "batch"] for name in ("log", "places", "adaptive")},
     "lease_bucket": [*LEASES, "values", "lease_bucket", "batch"],
     "lease_window": [*LEASES, "values", "window", "lease_window", "lease_tail", "lease_charged", "batch"],
     "lease_counter": [*LEASES, "values", "counter", "lease_counter", "lease_tail", "lease_charged", "batch"],

@@ -6,11 +6,12 @@
 #include "base/slice.h"
 
 enum rn_script {
-    RN_SCRIPT_BUCKET,  /* token bucket, leaky bucket */
-    RN_SCRIPT_WINDOW,  /* fixed window */
-    RN_SCRIPT_COUNTER, /* two windows, weighted */
-    RN_SCRIPT_LOG,     /* sliding log, sub-windows */
-    RN_SCRIPT_PLACES,  /* concurrency */
+    RN_SCRIPT_BUCKET,   /* token bucket, leaky bucket */
+    RN_SCRIPT_WINDOW,   /* fixed window */
+    RN_SCRIPT_COUNTER,  /* two windows, weighted */
+    RN_SCRIPT_LOG,      /* sliding log, sub-windows */
+    RN_SCRIPT_PLACES,   /* concurrency */
+    RN_SCRIPT_ADAPTIVE, /* concurrency whose number of places is learnt */
     /* The same with leases, for charges with RN_CHARGE_LEASED. */
     RN_SCRIPT_LEASE_BUCKET,
     RN_SCRIPT_LEASE_WINDOW,

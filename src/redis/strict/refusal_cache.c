@@ -40,7 +40,7 @@ void rn_refusal_cache_note(struct rn_refusal_cache *refusals, const struct rn_ch
     int64_t retry = answer->retry_after_ns;
 
     if ((charge->ask.op != RN_TAKE && charge->ask.op != RN_DRAIN) || charge->error != 0 ||
-        answer->allowed || l->form == RN_FORM_PLACES || retry <= 0 || retry == RN_NEVER)
+        answer->allowed || rn_form_is_places(l->form) || retry <= 0 || retry == RN_NEVER)
         return;
     *place_of(refusals, charge->key) = (struct rn_cached_refusal){
         .key = charge->key,

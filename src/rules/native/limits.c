@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads `limit:` of a rule, which is one text or several that all apply, and algorithm,
+ * Reads `limit:` of a rule, which is one limit or several that all apply, and algorithm,
  * sub_windows, align and lease, which refine them.
  */
 #include "rules/native/limits_internal.h"
@@ -21,8 +21,12 @@ static bool parse_text(struct rn_limits_reader *r, const struct rn_node *node,
         rn_report_error(r->report, node->at, "an empty limit; write for example 100 per minute");
         return false;
     }
-    if (!rn_node_as_limit(node, r->report, spec))
+    if (rn_limits_is_adaptive(node)) {
+        if (!rn_limits_read_adaptive(r->report, node, spec))
+            return false;
+    } else if (!rn_node_as_limit(node, r->report, spec)) {
         return false;
+    }
     if (spec->algorithm == RATION_TOKEN_BUCKET && r->algorithm == RATION_CONCURRENCY) {
         rn_report_error(r->report, node->at,
                         "%s is a rate, and concurrency has none; write for example 20 concurrent",
@@ -54,6 +58,7 @@ static struct rn_rule_limit *read_text(struct rn_limits_reader *r, const struct 
         return NULL;
     }
     r->used |= 1u << spec.algorithm;
+    r->adaptive |= spec.adaptive_min != 0;
     if (spec.algorithm == RATION_UNLIMITED)
         return NULL;
     if (spec.algorithm == RATION_FIXED_WINDOW) {
@@ -193,7 +198,7 @@ void rn_native_limits(struct rn_builder *builder, const struct rn_node *map,
     uint32_t errors = r.report->count[RN_ERROR];
 
     read_refinements(&r);
-    if (limit->kind == RN_NODE_MAP) {
+    if (limit->kind == RN_NODE_MAP && !rn_limits_is_adaptive(limit)) {
         rn_limits_read_map(&r, limit);
     } else {
         struct rn_tier *tier = rn_builder_alloc(builder, 1, sizeof *tier);

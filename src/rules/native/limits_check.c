@@ -65,6 +65,14 @@ void rn_limits_check(struct rn_limits_reader *r)
     if (!r->on_calendar)
         report_idle(r, "spread",
                     "spread is for quotas such as 10000 per calendar month; leave it out");
+    if (r->adaptive) {
+        report_idle(r, "soft",
+                    "soft is a share of a known number, and an adaptive limit learns "
+                    "its own; leave soft out");
+        report_idle(r, "priority",
+                    "priority keeps shares of a known number, and an adaptive limit "
+                    "learns its own; leave priority out");
+    }
     const struct rn_node *node = rn_node_find(r->map, "consistency");
 
     for (const struct rn_algorithm *a = rn_algorithms; a->name; a++)

@@ -20,9 +20,16 @@ struct rn_limits_reader {
     /* The limits read so far: */
     uint32_t used;                  /* their algorithms, 1 << algorithm each */
     bool on_calendar, off_calendar; /* some fixed windows are, or are not */
+    bool adaptive;                  /* some number of places is learnt */
 };
 
-/* A text or a list of texts; false after reporting. */
+/* Whether a node is {concurrent: adaptive, min: 5, max: 500}. */
+bool rn_limits_is_adaptive(const struct rn_node *node);
+/* Reads it; false after reporting. */
+bool rn_limits_read_adaptive(struct rn_report *report, const struct rn_node *map,
+                             struct ration_limit *spec);
+
+/* A limit or a list of limits; false after reporting. */
 bool rn_limits_read_tier(struct rn_limits_reader *r, const struct rn_node *node,
                          struct rn_tier *tier);
 

@@ -238,6 +238,10 @@ void rn_native_check_tiers(struct rn_builder *builder, const struct rn_node *set
             struct ration_limit spec;
             struct rn_slice words;
 
+            if (is_tier(node) && rn_limits_is_adaptive(text)) {
+                (void)rn_limits_read_adaptive(report, text, &spec);
+                continue;
+            }
             if (!is_tier(node) || !rn_node_as_text(text, report, &words))
                 continue;
             if (ration_limit_parse(words.data, words.len, &spec, &error) != 0)

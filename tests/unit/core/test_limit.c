@@ -39,6 +39,7 @@ static void good_limits_have_no_fault(void **unused)
         {RATION_SLIDING_WINDOW, .amount = 100, .period_ns = HOUR, .sub_windows = 2},
         {RATION_SLIDING_WINDOW, .amount = 100, .period_ns = HOUR, .sub_windows = 1024},
         {RATION_CONCURRENCY, .amount = RATION_PLACES_MAX},
+        {RATION_CONCURRENCY, .amount = RATION_ADAPTIVE_MAX, .adaptive_min = 1},
         {RATION_CONCURRENCY, .amount = 20, .lease_ns = RATION_LEASE_MAX_NS},
         {.algorithm = RATION_UNLIMITED},
     };
@@ -75,6 +76,9 @@ static void faulty_limits_are_told_what_is_wrong(void **unused)
         {{RATION_LEAKY_BUCKET, .amount = 60, .period_ns = MINUTE, .step_ns = SECOND}, "step"},
         {{RATION_SLIDING_LOG, .amount = 1, .period_ns = MINUTE, .from_first = true}, "first"},
         {{RATION_CONCURRENCY, .amount = RATION_PLACES_MAX + 1}, "16,000"},
+        {{RATION_CONCURRENCY, .amount = RATION_ADAPTIVE_MAX + 1, .adaptive_min = 1}, "10,000"},
+        {{RATION_CONCURRENCY, .amount = 4, .adaptive_min = 5}, "above the maximum"},
+        {{RATION_TOKEN_BUCKET, .amount = 9, .period_ns = SECOND, .adaptive_min = 5}, "adaptive"},
         {{RATION_CONCURRENCY, .amount = 1, .lease_ns = RATION_LEASE_MAX_NS + 1}, "lease"},
         {{RATION_CONCURRENCY, .amount = 1, .lease_ns = -1}, "lease"},
         {{RATION_FIXED_WINDOW, .amount = 1, .period_ns = RATION_PERIOD_MIN_NS - 1}, "period"},
@@ -338,6 +342,8 @@ static void no_content_of_a_state_does_harm(void **unused)
     random_init();
     for (uint64_t i = 0; i < HOSTILE_CASES * soak_factor(); i++) {
         limit l = {RATION_CONCURRENCY, .amount = random_below(40)};
+        if (l.amount != 0 && random_below(2))
+            l.adaptive_min = (uint16_t)(1 + random_below(l.amount));
         if (random_below(7))
             l = random_limit(random_algorithm());
         struct subject s = subject_new(&l);

@@ -113,7 +113,10 @@ static void a_body_reads_back_as_it_was_written(void **state)
         t.receipts[i] =
             (struct ration_receipt){UINT64_MAX, i, UINT64_MAX - i, UINT64_MAX, INT64_MIN};
     for (uint32_t i = 0; i < RATION_LEASES_MAX; i++)
-        t.places[i] = (struct ration_place){UINT64_MAX, RATION_PLACES_MAX, RATION_LEASE_MAX_NS};
+        t.places[i] = (struct ration_place){.hash = UINT64_MAX,
+                                            .amount = RATION_ADAPTIVE_MAX,
+                                            .adaptive_min = RATION_ADAPTIVE_MAX,
+                                            .lease_ns = RATION_LEASE_MAX_NS};
     rn_ticket_write(&t, &key, text);
     assert_true(strlen(text) < sizeof text);
     assert_true(rn_ticket_parse(rn_slice_of(text), &key, 1, &read));

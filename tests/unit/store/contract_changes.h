@@ -108,8 +108,8 @@ static void windows_and_logs_keep_their_count_when_the_amount_changes(void **sta
 {
     struct plugged_store *p = *state;
     struct rn_store *store = p->open(p);
-    static const unsigned kinds[] = {WINDOW, FIRST_WINDOW, SHORT_WINDOW, COUNTER,
-                                     SUBS,   SMALL_LOG,    LOG,          PLACES};
+    static const unsigned kinds[] = {WINDOW,    FIRST_WINDOW, SHORT_WINDOW, COUNTER, SUBS,
+                                     SMALL_LOG, LOG,          PLACES,       ADAPTIVE};
 
     for (unsigned i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         const struct ration_limit *specs = every_form[kinds[i]].spec;

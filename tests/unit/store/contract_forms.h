@@ -294,7 +294,7 @@ static void a_limit_of_nothing_refuses_everything(void **state)
         struct client c = new_client(store, kind, kind);
 
         spec.amount = 0;
-        spec.queue = 0;
+        spec.queue = spec.adaptive_min = 0;
         c.limit = compiled(&spec);
         assert_false(ask_now(&c, RN_TAKE, 1).allowed);
         assert_true(ask_now(&c, RN_TAKE, 1).retry_after_ns == RN_NEVER);

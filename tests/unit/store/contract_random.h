@@ -39,15 +39,15 @@ static struct rn_ask random_ask(unsigned kind, const struct rn_limit *limit, int
         ask.op = random_below(10) == 0 ? RN_RESET : RN_PEEK;
         break;
     case 7:
-        ask.op = kind != PLACES && random_below(2) ? RN_CREDIT : RN_TAKE;
+        ask.op = kind < PLACES && random_below(2) ? RN_CREDIT : RN_TAKE;
         break;
     case 8:
-        ask.op = kind != PLACES ? RN_DRAIN : RN_TAKE;
+        ask.op = kind < PLACES ? RN_DRAIN : RN_TAKE;
         break;
     case 4:
     case 5:
     case 6:
-        ask.op = kind != PLACES ? RN_GIVE_BACK : random_below(2) ? RN_RENEW : RN_RELEASE;
+        ask.op = kind < PLACES ? RN_GIVE_BACK : random_below(2) ? RN_RENEW : RN_RELEASE;
         ask.at_ns = r->at_ns;
         ask.mark = r->mark;
         ask.cost = r->cost;
@@ -69,7 +69,7 @@ static void answers_agree(unsigned kind, uint64_t step, const struct rn_ask *ask
         got->reset_after_ns == want->reset_after_ns && got->delay_ns == want->delay_ns &&
         (!take || got->mark == want->mark) &&
         (ask->op != RN_OLDEST || got->oldest_ns == want->oldest_ns) &&
-        (ask->op != RN_DEBIT || kind == PLACES || ask->cost == 0 ||
+        (ask->op != RN_DEBIT || kind >= PLACES || ask->cost == 0 ||
          got->uncollected == want->uncollected) &&
         (ask->op != RN_DRAIN || want->allowed || got->drained == want->drained))
         return;

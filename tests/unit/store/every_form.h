@@ -26,6 +26,7 @@ enum {
     SMALL_LOG,
     LOG,
     PLACES,
+    ADAPTIVE,
     KINDS,
 };
 
@@ -101,6 +102,10 @@ static const struct every_form {
                 {RN_FORM_PLACES, RN_FORM_PLACES},
                 {{.algorithm = RATION_CONCURRENCY, .amount = 40},
                  {.algorithm = RATION_CONCURRENCY, .amount = 100}}},
+    [ADAPTIVE] = {"adaptive places",
+                  {RN_FORM_ADAPTIVE, RN_FORM_ADAPTIVE},
+                  {{.algorithm = RATION_CONCURRENCY, .amount = 40, .adaptive_min = 40},
+                   {.algorithm = RATION_CONCURRENCY, .amount = 80, .adaptive_min = 80}}},
 };
 
 static inline struct rn_limit compiled(const struct ration_limit *spec)

@@ -288,7 +288,7 @@ static void collecting_drops_slots_whose_block_is_not_theirs(void **state)
 static void a_slot_that_points_nowhere_reads_as_none(void **state)
 {
     struct rn_table *table = open_table(8 * MIB, 50);
-    static const unsigned kinds[] = {FINE, WINDOW, COUNTER, SUBS, LOG, PLACES};
+    static const unsigned kinds[] = {FINE, WINDOW, COUNTER, SUBS, LOG, PLACES, ADAPTIVE};
 
     (void)state;
     for (unsigned i = 0; i < 6; i++) {

@@ -76,6 +76,8 @@ static struct rn_limit still_limit(unsigned kind, uint64_t amount)
     struct ration_limit spec = every_form[kind].spec[0];
 
     spec.amount = amount;
+    if (kind == ADAPTIVE)
+        spec.adaptive_min = (uint16_t)amount;
     if (kind == QUEUE)
         spec.queue = amount - 1;
     if (kind == STEPS) {
@@ -83,7 +85,7 @@ static struct rn_limit still_limit(unsigned kind, uint64_t amount)
         spec.period_ns = spec.step_ns * (int64_t)amount;
     } else if (kind == FINE) {
         spec.period_ns = 700000003; /* no whole number of nanoseconds per unit */
-    } else if (kind != SHORT_WINDOW && kind != PLACES) {
+    } else if (kind != SHORT_WINDOW && kind < PLACES) {
         spec.period_ns = YEAR;
     }
     return compiled(&spec);
@@ -159,7 +161,7 @@ static void one_key_admits_exactly_its_limit(void **state)
     (void)state;
     for (unsigned kind = 0; kind < KINDS; kind++) {
         struct storm *s = new_storm(8 * MIB, 50, 1);
-        uint64_t limit = kind == LOG || kind == PLACES || kind == SMALL_LOG ? 400 : 10000;
+        uint64_t limit = kind == LOG || kind >= PLACES || kind == SMALL_LOG ? 400 : 10000;
 
         s->only_key = kind;
         for (unsigned k = 0; k < KINDS; k++)

@@ -318,7 +318,7 @@ static const struct rn_form_descriptor *descriptor_of(enum rn_form form)
     case RN_FORM_SUBS:
         return &rn_subs_form;
     case RN_FORM_LOG:
-        return &rn_log_form;
+        return &rn_sliding_log_form;
     case RN_FORM_PLACES:
         return &rn_places_form;
     }

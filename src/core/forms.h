@@ -50,7 +50,7 @@ struct rn_form_descriptor {
 };
 
 extern const struct rn_form_descriptor rn_gcra_form, rn_step_form, rn_window_form, rn_fine_form,
-    rn_wide_form, rn_counter_form, rn_subs_form, rn_sliding_log_form, rn_places_form;
+    rn_wide_form, rn_counter_form, rn_sub_windows_form, rn_sliding_log_form, rn_places_form;
 
 /* Most units in a time t: burst + amount * t / period. */
 struct rn_envelope {

@@ -11,6 +11,7 @@ usage: docs.py ROOT [BUILD]
   public header; with BUILD, blocks marked `c complete` are also linked with BUILD/libration.so and run
 - relative links lead somewhere, also to headings
 - the index of tests in CONTRIBUTING.md has every folder of src/ and every test, and names no other
+- every event of the log is in a table of docs/
 - man/ration.3.scd names every function that the headers export, and no other;
   it is a sound man page, if scdoc is installed
 
@@ -205,6 +206,20 @@ def check_index(root, page):
     return faults + [f"{test.relative_to(root)} is not in the index" for test in sorted(missing)]
 
 
+def check_events(root):
+    """Events that the program logs, `rn_log(LEVEL, "some.event", ...)`, and no table of the docs has."""
+    logged = set()
+    for source in (root / "src").rglob("*.c"):
+        for call in re.findall(r"\brn_(?:admin_)?log\((.*?);", source.read_text(), re.S):
+            before_fields = re.split(r"RN_LOG_(?:TEXT|NUMBER|AUTHOR)\(", call)[0]
+            logged |= set(re.findall(r'"(\w+\.\w+)"', before_fields))
+    rows = "\n".join(row for page in (root / "docs").glob("*.md")
+                     for row in re.findall(r"^\|.*$", page.read_text(), re.M))
+    documented = set(re.findall(r"`(\w+\.\w+)(?=[` ])", rows))
+    return ([] if len(logged) > 50 else [f"only {len(logged)} events found in src/"]) + \
+        [f"{event} is in no table of docs/" for event in sorted(logged - documented)]
+
+
 def check_man(root, page):
     headers = "".join(h.read_text() for h in (root / "include/ration").glob("*.h"))
     exported = set(re.findall(r"^RATION_API\b[^;(]*?\b(ration_\w+)\(", headers, re.M))
@@ -233,6 +248,7 @@ def main():
     for header in sorted((root / "include/ration").glob("*.h")):
         check_header(root, header, checks)
     checks.report("the index of tests in CONTRIBUTING.md", check_index(root, root / "CONTRIBUTING.md"))
+    checks.report("the events of the log", check_events(root))
     checks.report("man/ration.3.scd", check_man(root, root / "man/ration.3.scd"))
     return 1 if checks.failed else 0
 

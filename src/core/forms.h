@@ -50,7 +50,8 @@ struct rn_form_descriptor {
 };
 
 extern const struct rn_form_descriptor rn_gcra_form, rn_step_form, rn_window_form, rn_fine_form,
-    rn_wide_form, rn_counter_form, rn_subs_form, rn_log_form, rn_places_form, rn_adaptive_form;
+    rn_wide_form, rn_counter_form, rn_sub_windows_form, rn_sliding_log_form, rn_places_form,
+    rn_adaptive_form;
 
 /* Words of an adaptive state before the places, and of each place. */
 #define RN_ADAPTIVE_HEADER 10

@@ -340,9 +340,9 @@ static const struct rn_form_descriptor *descriptor_of(enum rn_form form)
     case RN_FORM_COUNTER:
         return &rn_counter_form;
     case RN_FORM_SUBS:
-        return &rn_subs_form;
+        return &rn_sub_windows_form;
     case RN_FORM_LOG:
-        return &rn_log_form;
+        return &rn_sliding_log_form;
     case RN_FORM_PLACES:
         return &rn_places_form;
     case RN_FORM_ADAPTIVE:

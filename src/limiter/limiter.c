@@ -182,16 +182,17 @@ int rn_limiter_judge(const struct ration *r, const struct ration_limit *spec,
         own.limit.calendar_id != 0 ? rn_calendars_attach(r->calendars, spec, &own.limit, error) : 0;
     if (code != 0)
         return code;
-    fault = r->fallback ? r->fallback->judge(&own.limit) : NULL;
+    fault = r->fallback ? r->fallback->store_fault(&own.limit) : NULL;
     return fault ? rn_error_set(error, RATION_EINVAL, 0, "the limit has %s", fault) : 0;
 }
 
-int rn_limiter_share(struct ration *r, const struct rn_hash_key *secret, rn_limit_judge *judge)
+int rn_limiter_share(struct ration *r, const struct rn_hash_key *secret,
+                     rn_limit_fault_fn *store_fault)
 {
     r->fallback = malloc(sizeof *r->fallback);
     if (!r->fallback)
         return RATION_ENOMEM;
-    rn_fallback_init(r->fallback, r->table, judge);
+    rn_fallback_init(r->fallback, r->table, store_fault);
     r->store = &r->fallback->store;
     r->shelf.waits = true;
     set_secret(r, secret);

@@ -46,9 +46,11 @@ struct ration {
 
 /* From now on nodes share the limits, through the store that each thread gives to rn_fallback_use,
  * and keys are hashed under a secret that all nodes have. The secret may be public: nothing that
- * must not be guessed derives from it alone. `judge` knows which limits such a store can hold.
+ * must not be guessed derives from it alone. `store_fault` says which limits
+ * such a store cannot hold.
  * Call it after opening, before any rules. 0 or RATION_ENOMEM. */
-int rn_limiter_share(struct ration *r, const struct rn_hash_key *secret, rn_limit_judge *judge);
+int rn_limiter_share(struct ration *r, const struct rn_hash_key *secret,
+                     rn_limit_fault_fn *store_fault);
 
 /* Accepts tickets that other nodes have signed with this key; with `signs`, signs with it, too.
  * Call it after rn_limiter_share, always in the same thread. */

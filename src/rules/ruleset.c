@@ -160,10 +160,10 @@ static struct rn_ruleset *compile(const struct rn_teams *teams, struct rn_report
 }
 
 /* Of the limit as written, and at its largest factor. */
-static const char *fault_of(const struct rn_rule_limit *limit, rn_limit_judge *judge)
+static const char *fault_of(const struct rn_rule_limit *limit, rn_limit_fault_fn *store_fault)
 {
     const struct rn_rule *rule = limit->rule;
-    const char *fault = judge(&limit->limit);
+    const char *fault = store_fault(&limit->limit);
     struct rn_limit step;
     struct rn_scale scale;
 
@@ -171,17 +171,17 @@ static const char *fault_of(const struct rn_rule_limit *limit, rn_limit_judge *j
         return fault;
     rn_scale_init(&scale, &limit->limit, rule->factors, rule->factor_count);
     rn_scale_step(&scale, scale.largest, &step);
-    return judge(&step);
+    return store_fault(&step);
 }
 
-bool rn_ruleset_fits(const struct rn_ruleset *ruleset, rn_limit_judge *judge,
+bool rn_ruleset_fits(const struct rn_ruleset *ruleset, rn_limit_fault_fn *store_fault,
                      struct rn_report *report)
 {
     uint32_t before = report->count[RN_ERROR];
 
     for (uint32_t i = 0; i < ruleset->limit_count; i++) {
         const struct rn_rule *rule = ruleset->limits[i]->rule;
-        const char *fault = fault_of(ruleset->limits[i], judge);
+        const char *fault = fault_of(ruleset->limits[i], store_fault);
         /* The last of that name: those before are of versions that were replaced. */
         struct rn_place at = {report->file_count, rule->line, rule->column};
 
@@ -246,7 +246,7 @@ static bool replace_teams(struct attempt *a)
 
 /* Takes the teams. */
 static struct rn_ruleset *load(struct rn_teams *teams, const struct rn_teams *last,
-                               rn_limit_judge *judge, struct rn_report *report)
+                               rn_limit_fault_fn *store_fault, struct rn_report *report)
 {
     struct attempt a = {teams, last, report, report->file_count};
     struct rn_ruleset *ruleset = NULL;
@@ -255,7 +255,8 @@ static struct rn_ruleset *load(struct rn_teams *teams, const struct rn_teams *la
         uint32_t errors = report->count[RN_ERROR];
 
         ruleset = compile(teams, report, errors);
-        if (ruleset != NULL && judge != NULL && !rn_ruleset_fits(ruleset, judge, report)) {
+        if (ruleset != NULL && store_fault != NULL &&
+            !rn_ruleset_fits(ruleset, store_fault, report)) {
             rn_ruleset_free(ruleset);
             ruleset = NULL;
         }
@@ -272,13 +273,13 @@ static struct rn_ruleset *load(struct rn_teams *teams, const struct rn_teams *la
 }
 
 struct rn_ruleset *rn_ruleset_reload(const char *const *paths, size_t count,
-                                     const struct rn_teams *last, rn_limit_judge *judge,
+                                     const struct rn_teams *last, rn_limit_fault_fn *store_fault,
                                      struct rn_report *report)
 {
     uint32_t errors = report->count[RN_ERROR];
     struct rn_teams *teams = rn_teams_read(paths, count, report);
     bool is_whole = report->count[RN_ERROR] == errors;
-    struct rn_ruleset *ruleset = load(teams, is_whole ? last : NULL, judge, report);
+    struct rn_ruleset *ruleset = load(teams, is_whole ? last : NULL, store_fault, report);
 
     if (ruleset != NULL && !is_whole) {
         rn_ruleset_free(ruleset);

@@ -285,7 +285,7 @@ struct rn_ruleset {
 };
 
 /* NULL, or a constant text: why a store cannot hold this limit, and what to write instead. */
-typedef const char *rn_limit_judge(const struct rn_limit *limit);
+typedef const char *rn_limit_fault_fn(const struct rn_limit *limit);
 
 /* Loads files and directories, as teams.h finds them. All errors and warnings of all files go to
  * the report. NULL: there is an error, or memory ran out. */
@@ -294,12 +294,13 @@ struct rn_ruleset *rn_ruleset_load(const char *const *paths, size_t count,
 /* The same, to replace rules that were loaded with the teams `last` (NULL: none). A team whose
  * files have errors keeps its former rules, or has none if it is new; the report has its errors,
  * although a ruleset is returned, and ruleset->teams says which teams. Also NULL if the former
- * rules have errors beside the new root. A limit that `judge` (may be NULL) refuses is an error. */
+ * rules have errors beside the new root. A limit that `store_fault` (may be NULL) refuses is an
+ * error. */
 struct rn_ruleset *rn_ruleset_reload(const char *const *paths, size_t count,
-                                     const struct rn_teams *last, rn_limit_judge *judge,
+                                     const struct rn_teams *last, rn_limit_fault_fn *store_fault,
                                      struct rn_report *report);
 /* Whether a store can hold all limits of the rules; reports those that it cannot hold. */
-bool rn_ruleset_fits(const struct rn_ruleset *ruleset, rn_limit_judge *judge,
+bool rn_ruleset_fits(const struct rn_ruleset *ruleset, rn_limit_fault_fn *store_fault,
                      struct rn_report *report);
 /* rn_ruleset_load from memory; messages use `name` for the file. */
 struct rn_ruleset *rn_ruleset_parse(struct rn_slice name, struct rn_slice text,

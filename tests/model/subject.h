@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/algorithm.h"
 #include "core/limit.h"
 
 #define SECOND INT64_C(1000000000)
@@ -217,11 +218,13 @@ static inline int64_t subject_horizon(const struct subject *s)
 /* Of those that can decide a rate. */
 static inline enum ration_algorithm random_algorithm(void)
 {
-    static const enum ration_algorithm rates[] = {RATION_TOKEN_BUCKET, RATION_LEAKY_BUCKET,
-                                                  RATION_FIXED_WINDOW, RATION_SLIDING_LOG,
-                                                  RATION_SLIDING_WINDOW};
+    enum ration_algorithm rates[RN_ALGORITHMS_MAX];
+    size_t n = 0;
 
-    return rates[random_below(sizeof rates / sizeof *rates)];
+    for (const struct rn_algorithm *a = rn_algorithms; a->name; a++)
+        if (a->is_rate)
+            rates[n++] = a->algorithm;
+    return rates[random_below(n)];
 }
 
 static inline void random_bucket(struct ration_limit *l)

@@ -164,15 +164,14 @@ static void put_limit(const struct rn_output *out, const struct rn_cli_json *lim
 {
     struct rn_slice text = rn_cli_json_text(limit, "text"),
                     algorithm = rn_cli_json_text(limit, "algorithm");
-    bool window = rn_slice_is(algorithm, "sliding-log") ||
-                  rn_slice_is(algorithm, "sliding-window") ||
-                  (rn_slice_is(algorithm, "fixed-window") && text.len > 0 &&
-                   memmem(text.data, text.len, "calendar", 8) == NULL);
+    bool said = rn_slice_is(algorithm, "token-bucket") || rn_slice_is(algorithm, "leaky-bucket") ||
+                rn_slice_is(algorithm, "concurrency") || rn_slice_is(algorithm, "unlimited") ||
+                (text.len > 0 && memmem(text.data, text.len, "calendar", 8) != NULL);
     uint64_t amount, remaining;
 
     put_label(out, "limit");
     rn_output_escaped(out, text);
-    if (window) /* the texts of the others say what they are */
+    if (!said && algorithm.len > 0) /* the texts of the others say what they are */
         rn_output_put(out, RN_PLAIN, ", %.*s", (int)algorithm.len, algorithm.data);
     if (rn_cli_json_u64(limit, "limit", &amount) &&
         rn_cli_json_u64(limit, "remaining", &remaining)) {

@@ -128,12 +128,13 @@ static void apply(struct rn_store *store, struct rn_charge *batch, size_t n)
 
 static const struct rn_store_ops fallback_ops = {.apply = apply};
 
-void rn_fallback_init(struct rn_fallback *fallback, struct rn_table *table, rn_limit_judge *judge)
+void rn_fallback_init(struct rn_fallback *fallback, struct rn_table *table,
+                      rn_limit_fault_fn *store_fault)
 {
     *fallback = (struct rn_fallback){.store = {.ops = &fallback_ops},
                                      .table = table,
                                      .secret = *rn_table_secret(table),
-                                     .judge = judge};
+                                     .store_fault = store_fault};
 }
 
 unsigned rn_fallback_flags(const struct rn_rule *rule)

@@ -40,13 +40,14 @@ struct rn_fallback_counts {
 struct rn_fallback {
     struct rn_store store; /* first */
     struct rn_table *table;
-    struct rn_hash_key secret; /* the table's, for the keys that every node knows */
-    rn_limit_judge *judge;     /* which limits the shared store can hold */
-    _Atomic unsigned nodes;    /* that share a limit; 0 means 1 */
+    struct rn_hash_key secret;      /* the table's, for the keys that every node knows */
+    rn_limit_fault_fn *store_fault; /* why the shared store cannot hold a limit */
+    _Atomic unsigned nodes;         /* that share a limit; 0 means 1 */
     struct rn_fallback_counts counts;
 };
 
-void rn_fallback_init(struct rn_fallback *fallback, struct rn_table *table, rn_limit_judge *judge);
+void rn_fallback_init(struct rn_fallback *fallback, struct rn_table *table,
+                      rn_limit_fault_fn *store_fault);
 
 /* Marks of what was decided here: no store answers with them. From RN_FALLBACK_MARK on it is
  * rn_charge.late of the charge. */

@@ -150,7 +150,8 @@ static struct rn_ruleset *read_files(struct ration *r, const char *const *paths,
                                      struct rn_report *said)
 {
     rn_report_init(said);
-    return rn_ruleset_reload(paths, count, r->teams, r->fallback ? r->fallback->judge : NULL, said);
+    return rn_ruleset_reload(paths, count, r->teams, r->fallback ? r->fallback->store_fault : NULL,
+                             said);
 }
 
 int ration_rules_load(struct ration *r, const char *const *paths, size_t count,
@@ -189,7 +190,7 @@ int ration_rules_parse(struct ration *r, const char *name, const char *text, siz
     struct rn_ruleset *ruleset =
         rn_ruleset_parse(rn_slice_of(name), (struct rn_slice){text, len}, &said);
 
-    if (ruleset && r->fallback && !rn_ruleset_fits(ruleset, r->fallback->judge, &said)) {
+    if (ruleset && r->fallback && !rn_ruleset_fits(ruleset, r->fallback->store_fault, &said)) {
         rn_ruleset_free(ruleset);
         ruleset = NULL;
     }

@@ -141,7 +141,7 @@ static void close_breaker(struct rn_shard *shard)
         shard->events->up(shard->events->arg, shard);
 }
 
-static void tell_down(struct rn_shard *shard, bool opened, const char *why)
+static void note_down(struct rn_shard *shard, bool opened, const char *why)
 {
     if (opened && !shard->left)
         rn_log(RN_LOG_WARN, "redis.down", RN_LOG_TEXT("reason", rn_slice_of(why)),
@@ -173,7 +173,7 @@ void rn_shard_was_late(struct rn_shard *shard)
         rn_breaker_fail(&shard->breaker, rn_timing_now(shard->link.loop), random_number());
 
     if (opened)
-        tell_down(shard, opened, "no answer in time");
+        note_down(shard, opened, "no answer in time");
 }
 
 void rn_shard_has_answered(struct rn_shard *shard, int64_t store_us, int64_t sent_ns,
@@ -252,7 +252,7 @@ static void on_down(void *arg, const char *why)
     bool opened =
         rn_breaker_trip(&shard->breaker, rn_timing_now(shard->link.loop), random_number());
 
-    tell_down(shard, opened, why);
+    note_down(shard, opened, why);
 }
 
 static void on_later(void *arg)

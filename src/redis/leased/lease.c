@@ -138,8 +138,8 @@ void rn_lease_unask(struct rn_lease *h, const struct rn_codec_lease_request *req
     h->known = h->units;
 }
 
-/* Decides when to ask again. */
-static void judge(struct rn_lease *h, const struct rn_grant *g)
+/* When to ask for more units again. */
+static void plan_next_call(struct rn_lease *h, const struct rn_grant *g)
 {
     bool lacks = g->granted < h->least;
 
@@ -175,7 +175,7 @@ uint64_t rn_lease_take_in(struct rn_lease *h, const struct rn_grant *g, int64_t 
     h->mark = g->mark;
     h->asked = false;
     h->ends_us = h->known > 0 ? g->ends_us : 0;
-    judge(h, g);
+    plan_next_call(h, g);
     return burnt + rn_lease_expire(h, now_ns);
 }
 

@@ -218,7 +218,7 @@ static void attack(const struct ration_limit *outer, const struct ration_limit *
 
 static void what_covers_never_refuses_what_the_other_admits(void **state)
 {
-    uint64_t attacks[RATION_SLIDING_WINDOW + 1][RATION_SLIDING_WINDOW + 1] = {{0}};
+    uint64_t attacks[RN_ALGORITHMS_MAX][RN_ALGORITHMS_MAX] = {{0}};
 
     (void)state;
     random_init();
@@ -230,9 +230,12 @@ static void what_covers_never_refuses_what_the_other_admits(void **state)
         attack(&outer, &inner);
         attacks[outer.algorithm][inner.algorithm]++;
     }
-    for (int a = 0; a <= RATION_SLIDING_WINDOW; a++)
-        for (int b = 0; b <= RATION_SLIDING_WINDOW; b++)
-            assert_true(attacks[a][b] > 20);
+    /* An algorithm that covers nothing, so that its form has no `settles`, must be left out here
+     * by its name. */
+    for (const struct rn_algorithm *a = rn_algorithms; a->name; a++)
+        for (const struct rn_algorithm *b = rn_algorithms; b->name; b++)
+            if (a->is_rate && b->is_rate)
+                assert_true(attacks[a->algorithm][b->algorithm] > 20);
 }
 
 int main(void)

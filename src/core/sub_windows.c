@@ -337,7 +337,7 @@ static int64_t settles(const struct rn_limit *outer, const struct rn_limit *inne
     return rn_envelope_settles_span(outer, inner, counted_ns, counted_ns);
 }
 
-const struct rn_form_descriptor rn_subs_form = {
+const struct rn_form_descriptor rn_sub_windows_form = {
     .algorithm = RATION_SLIDING_WINDOW,
     .apply = apply,
     .oldest = oldest,

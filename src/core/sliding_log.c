@@ -340,7 +340,7 @@ static int64_t settles(const struct rn_limit *outer, const struct rn_limit *inne
     return rn_envelope_settles_span(outer, inner, counted_ns, counted_ns);
 }
 
-const struct rn_form_descriptor rn_log_form = {
+const struct rn_form_descriptor rn_sliding_log_form = {
     .algorithm = RATION_SLIDING_LOG,
     .apply = apply,
     .oldest = oldest,

@@ -22,6 +22,7 @@ RULES = ROOT / "tests" / "rules"
 # that refer to others, settings that do not suit each other.
 SEMANTIC = set(
     """
+    adaptive_async adaptive_min_above_max adaptive_priority adaptive_soft adaptive_text_from_0 adaptive_text_reversed
     algorithm_burst algorithm_calendar algorithm_concurrency_rate algorithm_not_used
     async_concurrent attribute_path_after_stars attribute_path_dots attribute_path_without cost_max_below_default
     charge_on_concurrent charge_on_queue

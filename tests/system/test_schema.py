@@ -26,6 +26,7 @@ SEMANTIC = set(
     adapt_restore_same_side adapt_restore_side adapt_restore_soon adapt_share_above_all adapt_unknown_signal
     adapt_unlimited elastic_calendar elastic_steps signal_expires_early signal_expires_long signal_of_nothing
     signal_over_short signal_url_port
+    adaptive_async adaptive_min_above_max adaptive_priority adaptive_soft adaptive_text_from_0 adaptive_text_reversed
     algorithm_burst algorithm_calendar algorithm_concurrency_rate algorithm_not_used
     geo_asn_name geo_continent_unknown geo_country_name geo_country_uk geo_database_is_folder
     geo_database_is_text geo_database_missing geo_of_geo geo_of_ip_itself geo_of_method geo_of_unknown

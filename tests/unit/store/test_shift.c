@@ -172,7 +172,7 @@ static void a_block_larger_than_a_slab_keeps_every_word(void **state)
 static void a_table_full_of_one_size_gives_room_to_another(void **state)
 {
     static const uint64_t amounts[] = {8, 40, 500, 3000, 8, 65536, 8};
-    struct rn_table *table = open_memory(2 * MIB, 60);
+    struct rn_table *table = open_memory(2 * MIB + RN_BOARD_BYTES, 60);
     uint64_t key = 0;
 
     (void)state;

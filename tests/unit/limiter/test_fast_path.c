@@ -60,8 +60,8 @@ static void whatever_minds_more_than_room_is_not(void **state)
         "limit: 5 per minute, charge_on: status 401",
         "limit: 5 per minute, priority: {by: rank, levels: {high: 0%, low: 50%}, default: low}",
         "limit: 10 per minute, throttle: {from: 50%, max_delay: 2s}",
-        "limit: [1 per 1s, 2 per 2s, 3 per 3s, 4 per 4s, 5 per 5s, 6 per 6s, 7 per 7s, 8 per 8s, "
-        "9 per 9s]",
+        ("limit: [1 per 1s, 2 per 2s, 3 per 3s, 4 per 4s, 5 per 5s, 6 per 6s, 7 per 7s, 8 per 8s, "
+         "9 per 9s]"),
         "limit: [5 per minute, 50 per hour queue 5]",
         "limit: {by: tier, free: 5 per minute, pro: 50 per hour, default: free}",
     };

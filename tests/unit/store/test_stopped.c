@@ -11,10 +11,10 @@
 
 #include <cmocka.h>
 #include <sys/mman.h>
-#include <sys/ptrace.h>
 
 #include "file_fixture.h"
 #include "sanitized.h"
+#include "single_step.h"
 #include "store/sweep.h"
 
 static struct shared {
@@ -23,54 +23,14 @@ static struct shared {
     bool swapped;
 } * shared;
 
-/* Runs `act` in a child and stops it after so many instructions, or at the end. */
-static pid_t stop_after(unsigned instructions, void (*act)(unsigned), unsigned arg)
-{
-    pid_t child;
-    int status;
-
-    shared->done = false;
-    child = fork();
-    assert_true(child >= 0);
-#if defined(__x86_64__)
-    if (child == 0) {
-        if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) != 0)
-            _exit(1);
-        __asm__ volatile("int3");
-        act(arg);
-        shared->done = true;
-        __asm__ volatile("int3");
-        _exit(0);
-    }
-#endif
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFSTOPPED(status));
-    for (; instructions > 0 && !shared->done; instructions--) {
-        assert_int_equal(ptrace(PTRACE_SINGLESTEP, child, NULL, NULL), 0);
-        assert_int_equal(waitpid(child, &status, 0), child);
-        assert_true(WIFSTOPPED(status) && WSTOPSIG(status) == SIGTRAP);
-    }
-    return child;
-}
-
-static void end(pid_t child, bool run_to_the_end)
-{
-    int status;
-
-    if (run_to_the_end && !shared->done) {
-        assert_int_equal(ptrace(PTRACE_CONT, child, NULL, NULL), 0);
-        assert_int_equal(waitpid(child, &status, 0), child);
-        assert_true(WIFSTOPPED(status) && shared->done);
-    }
-    kill(child, SIGKILL);
-    assert_int_equal(waitpid(child, &status, 0), child);
-}
-
 static int share(void **state)
 {
     make_folder(state);
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    return shared == MAP_FAILED;
+    if (shared == MAP_FAILED)
+        return 1;
+    act_done = &shared->done;
+    return 0;
 }
 
 static int unshare_all(void **state)
@@ -78,12 +38,6 @@ static int unshare_all(void **state)
     munmap(shared, sizeof *shared);
     return drop_folder(state);
 }
-
-#if defined(__x86_64__)
-#define NEEDS_SINGLE_STEP
-#else
-#define NEEDS_SINGLE_STEP skip()
-#endif
 
 static const struct rn_slot_value one = {64, 1}, two = {128, 2}, three = {192, 3};
 

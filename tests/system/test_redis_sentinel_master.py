@@ -42,7 +42,7 @@ def test_a_server_is_used_only_while_it_says_it_is_a_master(servers):
     wait_for(lambda: named.connections > 2 or named.calls > 0)
     assert named.calls == 0
     named.role = b"master"
-    wait_for(lambda: named.calls > 0)
+    wait_for(lambda: named.calls > 50)  # the first one may be late on a busy machine
     assert node.stop()["allowed"] > 0
     assert 'reason="the server is not a master"' in node.log
 

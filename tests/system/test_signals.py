@@ -15,6 +15,7 @@ import pytest
 
 from daemon import Daemon, RespError, free_port, wait_for
 from gateway import MODULE, proxied
+from ration_command import run
 from stillclock import StillClock
 
 PUSHED = """
@@ -113,12 +114,25 @@ def test_a_pushed_value_goes_stale(stepped):
     s.until(1)  # restored in steps, although nothing is known
 
 
+def test_the_command_line_shows_the_factor(stepped):
+    s = stepped()
+    admin = ["--admin", s.daemon.addresses["admin"]]
+    assert [line.split() for line in run("state", *admin, "user=ann").out.splitlines()] == [
+        ["rule", "limit", "factor", "left", "resets", "in"],
+        ["api", "100", "per", "hour", "100%", "100", "of", "100", "now"]]
+    s.push(5000)
+    s.until(0.5)
+    assert "  100 per hour  50%     50 of 50  " in run("state", *admin, "user=ann").out
+    explained = run("explain", *admin, "user=ann").out
+    assert "limit   100 per hour; 50 of 50 left, at a factor of 50%\n" in explained
+
+
 def test_values_over_resp_and_what_is_wrong_with_them(stepped):
     s = stepped()
     with s.daemon.resp() as redis:
         assert redis("RATION.SIGNAL", "backlog", "5000") == 1
         s.until(0.5)
-        for words, problem in [(("load", "1"), "there is no signal of that name"),
+        for words, problem in [(("load", "1"), 'there is no signal "load"'),
                                (("backlog", "much"), 'the value must be a number, such as 0.7, found "much"'),
                                (("backlog", "1e13"), "the value must be a number from -1e12 to 1e12"),
                                (("backlog", "NaN"), "must be a number")]:

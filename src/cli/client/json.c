@@ -3,6 +3,8 @@
 
 #include <ration/ration.h>
 
+#include "base/clock.h"
+
 /* Recursive; the JSON reader bounds the depth. */
 static struct rn_cli_json *build(struct rn_arena *arena, struct rn_json *json,
                                  const struct rn_json_token *token)
@@ -95,6 +97,11 @@ int64_t rn_cli_json_seconds(const struct rn_cli_json *object, const char *name)
     if (v->kind == RN_JSON_NUMBER && rn_json_seconds(&token, &ns))
         return ns;
     return v->kind == RN_JSON_NULL ? RATION_NEVER : 0;
+}
+
+int rn_cli_json_percent(const struct rn_cli_json *object, const char *name)
+{
+    return (int)(rn_cli_json_seconds(object, name) / (RN_SECOND_NS / 100)); /* 0.5 s: 50 % */
 }
 
 static void write_members(struct rn_buf *out, const struct rn_cli_json *parent, char open,

@@ -35,6 +35,8 @@ bool rn_cli_json_is_true(const struct rn_cli_json *object, const char *name);
 bool rn_cli_json_u64(const struct rn_cli_json *object, const char *name, uint64_t *n);
 /* RATION_NEVER for null; 0 if it is missing. */
 int64_t rn_cli_json_seconds(const struct rn_cli_json *object, const char *name);
+/* A part of 1, such as 0.5, in whole percent. 0 if it is missing. */
+int rn_cli_json_percent(const struct rn_cli_json *object, const char *name);
 
 /* Writes the tree as JSON. */
 void rn_cli_json_write(struct rn_buf *out, const struct rn_cli_json *value);

@@ -181,11 +181,10 @@ static void put_limit(const struct rn_output *out, const struct rn_cli_json *lim
         rn_output_put(out, over ? RN_BAD : RN_PLAIN, "%" PRIu64 " of %" PRIu64 " left", remaining,
                       amount);
     }
-    int64_t factor_ns = rn_cli_json_seconds(limit, "factor"); /* read as seconds: 0.5 is 50 % */
+    int percent = rn_cli_json_percent(limit, "factor");
 
-    if (factor_ns != 0 && factor_ns != RN_SECOND_NS)
-        rn_output_put(out, RN_PLAIN, ", at a factor of %d%%",
-                      (int)(factor_ns / (RN_SECOND_NS / 100)));
+    if (percent != 0 && percent != 100)
+        rn_output_put(out, RN_PLAIN, ", at a factor of %d%%", percent);
     if (rn_cli_json_get(limit, "best_latency") != NULL) {
         int64_t best_ns = rn_cli_json_seconds(limit, "best_latency");
         char best[RN_TIME_TEXT], recent[RN_TIME_TEXT];

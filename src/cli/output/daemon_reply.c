@@ -73,17 +73,22 @@ void rn_daemon_reply_outcome(const struct rn_cli_json *decision, unsigned status
 
 void rn_daemon_reply_limits(const struct rn_output *out, const struct rn_cli_json *first)
 {
-    static const char *const titles[] = {"rule", "limit", "left", "resets in", "retry in"};
+    static const char *const titles[] = {"rule", "limit",     "factor",
+                                         "left", "resets in", "retry in"};
     struct rn_columns columns;
     char text[RN_TIME_TEXT];
 
-    rn_columns_init(&columns, titles, 5);
+    rn_columns_init(&columns, titles, 6);
     for (const struct rn_cli_json *v = first; v != NULL; v = v->next) {
         int64_t retry_ns = rn_cli_json_seconds(v, "retry_after");
         uint64_t limit, remaining;
 
         rn_columns_text(&columns, rn_cli_json_text(v, "rule"));
         rn_columns_text(&columns, rn_cli_json_text(v, "text"));
+        if (rn_cli_json_get(v, "factor") != NULL)
+            rn_columns_put(&columns, "%d%%", rn_cli_json_percent(v, "factor"));
+        else
+            rn_columns_put(&columns, "%s", "");
         if (rn_cli_json_u64(v, "limit", &limit) && rn_cli_json_u64(v, "remaining", &remaining))
             rn_columns_put(&columns, "%" PRIu64 " of %" PRIu64, remaining, limit);
         else

@@ -9,6 +9,7 @@
 #include "limiter/board.h"
 #include "limiter/limiter.h"
 #include "limiter/rulebook/book.h"
+#include "rules/report/report.h"
 
 /* --- on the board ----------------------------------------------------------------------- */
 
@@ -73,7 +74,8 @@ int ration_signal_push(struct ration *r, const char *name, size_t len, double va
             signal = &pin.book->ruleset->signals[i];
     if (signal == NULL)
         code = rn_error_set(error, RATION_EINVAL, 0,
-                            "there is no signal of that name; add it to the section signals");
+                            "there is no signal %s; add it to the section signals",
+                            rn_excerpt(wanted).text);
     else if (signal->source != RN_SIGNAL_PUSH)
         code = rn_error_set(error, RATION_EINVAL, 0,
                             "this signal has source: %s, so its value cannot be pushed",

@@ -157,8 +157,7 @@ static void a_push_says_what_is_wrong(void **state)
 
     (void)state;
     assert_int_equal(ration_signal_push(r, "load", 4, 1, &error), RATION_EINVAL);
-    assert_string_equal(error.text,
-                        "there is no signal of that name; add it to the section signals");
+    assert_string_equal(error.text, "there is no signal \"load\"; add it to the section signals");
     assert_int_equal(ration_signal_push(r, "cpu", 3, 1, &error), RATION_EINVAL);
     assert_string_equal(error.text, "this signal has source: cpu, so its value cannot be pushed");
     assert_int_equal(ration_signal_push(r, "backlog", 7, (double)NAN, &error), RATION_EINVAL);

@@ -28,10 +28,10 @@ SEMANTIC = set(
     signal_over_short signal_url_port
     adaptive_async adaptive_min_above_max adaptive_priority adaptive_soft adaptive_text_from_0 adaptive_text_reversed
     algorithm_burst algorithm_calendar algorithm_concurrency_rate algorithm_not_used
-    geo_asn_name geo_continent_unknown geo_country_name geo_country_uk geo_database_is_folder
+    geo_asn_letters geo_asn_name geo_continent_unknown geo_country_name geo_country_uk geo_database_is_folder
     geo_database_is_text geo_database_missing geo_of_geo geo_of_ip_itself geo_of_method geo_of_unknown
     geo_region_alone rows_any_any rows_bad_country rows_empty_value rows_one_value rows_three_values rows_twice
-    rows_unknown_default
+    rows_default_one_value rows_unknown_default
     async_concurrent attribute_path_after_stars attribute_path_dots attribute_path_without cost_max_below_default
     charge_on_concurrent charge_on_queue
     cost_never_fits deny_bad_network duplicate_key key_alternative_twice key_prefix_of_text

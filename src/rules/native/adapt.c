@@ -197,10 +197,11 @@ static void read_adapt(struct rn_builder *builder, const struct rn_node *map,
     adapt->plan = (struct rn_adapt_plan){
         .percent = 50, .by = 10, .for_ns = 30 * SECOND_NS, .every_ns = 10 * SECOND_NS};
     if (map->kind != RN_NODE_MAP) {
-        rn_report_error(builder->report, map->at,
-                        "adapt is a map, found %s; write for example {when: cpu above 80%%, to: "
-                        "50%%}",
-                        rn_node_describe(map).text);
+        rn_report_error(
+            builder->report, map->at,
+            "adapt must be a map, found %s; write for example {when: cpu above 80%%, to: "
+            "50%%}",
+            rn_node_describe(map).text);
         return;
     }
     rn_native_map(builder, map, keys, RN_COUNT(keys));

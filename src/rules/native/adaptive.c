@@ -52,8 +52,9 @@ bool rn_limits_read_adaptive(struct rn_report *report, const struct rn_node *map
     }
     if (word->kind != RN_NODE_SCALAR || !rn_slice_is(word->text, "adaptive")) {
         rn_report_error(report, word->at,
-                        "concurrent as a key must be adaptive; a fixed number is a text: write "
-                        "for example limit: 20 concurrent");
+                        "concurrent as a key must be adaptive, found %s; a fixed number is a text: "
+                        "write for example limit: 20 concurrent",
+                        rn_node_describe(word).text);
         return false;
     }
     ok &= read_bound(report, map, "min", &least);

@@ -49,7 +49,8 @@ struct rn_slice rn_native_value(struct rn_builder *builder, uint16_t attribute,
         if (upper ? *c >= 'a' && *c <= 'z' : *c >= 'A' && *c <= 'Z')
             *c = (char)(*c ^ 0x20);
     }
-    if (is_geo && a->field == RN_GEO_ASN && rn_slice_starts_with(copy, RN_SLICE("AS")))
+    if (is_geo && a->field == RN_GEO_ASN && rn_slice_starts_with(copy, RN_SLICE("AS")) &&
+        copy.len > 2 && copy.data[2] >= '0' && copy.data[2] <= '9')
         return (struct rn_slice){copy.data + 2, copy.len - 2};
     return copy;
 }

@@ -109,7 +109,7 @@ static bool check_keys(struct rn_builder *builder, const struct rn_node *map,
 
     if (map->kind != RN_NODE_MAP) {
         rn_report_error(report, map->at,
-                        "a limit is a map, found %s; write for example {name: api, limit: 100 "
+                        "a limit must be a map, found %s; write for example {name: api, limit: 100 "
                         "per minute}",
                         rn_node_describe(map).text);
         return false;

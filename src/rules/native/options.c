@@ -53,7 +53,7 @@ bool rn_native_expect_map(struct rn_builder *builder, const struct rn_node *node
 {
     if (node->kind == RN_NODE_MAP)
         return true;
-    rn_report_error(builder->report, node->at, "%s is a map, found %s; write for example %s",
+    rn_report_error(builder->report, node->at, "%s must be a map, found %s; write for example %s",
                     rn_excerpt(node->key->text).text, rn_node_describe(node).text, example);
     return false;
 }

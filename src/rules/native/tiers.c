@@ -96,8 +96,8 @@ static void read_default(struct rn_limits_reader *r, const struct rn_node *node,
         bool is_limit =
             node->text.len != 0 && ((node->text.data[0] >= '0' && node->text.data[0] <= '9') ||
                                     rn_slice_is(node->text, "unlimited"));
-        bool is_row = r->rule->tier_second != RN_NO_ATTRIBUTE &&
-                      memchr(node->text.data, ',', node->text.len) != NULL;
+        bool is_row = r->rule->tier_second != RN_NO_ATTRIBUTE && !rn_node_is_null(node) &&
+                      (!is_limit || memchr(node->text.data, ',', node->text.len) != NULL);
         struct rn_tier named = {.value = RN_SLICE("")};
 
         if (is_row && !spell_tier(r, node->at, node->text, &named))
@@ -214,7 +214,7 @@ void rn_limits_read_map(struct rn_limits_reader *r, const struct rn_node *map)
         for (uint32_t i = 0; i < count; i++)
             if (rn_slice_equal(tiers[i].value, tiers[count].value))
                 rn_report_error(r->report, node->key->at,
-                                "tier %s is given already, in other letters; keep one",
+                                "tier %s is given already, in another spelling; keep one",
                                 rn_excerpt(node->key->text).text);
         rn_limits_read_tier(r, node, &tiers[count++]);
     }

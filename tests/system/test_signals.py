@@ -197,8 +197,9 @@ limits:
             redis("RATION.OUTCOME", "none", "200")
         with pytest.raises(RespError, match="status must be"):
             redis("RATION.OUTCOME", "api", "ok")
-        with pytest.raises(RespError, match="must be seconds"):
-            redis("RATION.OUTCOME", "api", "200", "-1")
+        for text in ["-1", "", "nan", "inf", "abc", "1e", "e5", "1.2.3", "-", "1e" + "!" * 30, "1e10"]:
+            with pytest.raises(RespError, match="must be seconds"):
+                redis("RATION.OUTCOME", "api", "200", text)
     assert s.daemon.http("POST", "/v1/outcome", {"rule": "none", "status": 200}).status == 404
     assert s.daemon.http("POST", "/v1/outcome", {"rule": "api"}).status == 400
     assert s.daemon.http("POST", "/v1/outcome", {"status": 200}).status == 400

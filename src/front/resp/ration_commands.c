@@ -4,6 +4,7 @@
  */
 #include <ration/signals.h>
 
+#include "base/decimal.h"
 #include "base/error.h"
 #include "front/resp/resp_internal.h"
 #include "limiter/limiter.h"
@@ -414,6 +415,7 @@ void rn_front_resp_outcome(struct rn_resp_context *c)
 {
     struct rn_json_token number = {.kind = RN_JSON_NUMBER, .text = c->argv[2]};
     struct rn_json_token seconds = {.kind = RN_JSON_NUMBER};
+    struct rn_decimal decimal;
     int64_t duration_ns = -1;
     uint64_t status;
 
@@ -422,7 +424,8 @@ void rn_front_resp_outcome(struct rn_resp_context *c)
     if (!rn_json_u64(&number, &status) || status < RN_STATUS_MIN || status > RN_STATUS_MAX)
         rn_front_resp_fail(c, "status must be that of the answer, from %d to %d, found %s",
                            RN_STATUS_MIN, RN_STATUS_MAX, rn_excerpt(number.text).text);
-    else if (c->argc == 4 && (!rn_json_seconds(&seconds, &duration_ns) || duration_ns < 0))
+    else if (c->argc == 4 && (!rn_decimal_parse(seconds.text, &decimal) ||
+                              !rn_json_seconds(&seconds, &duration_ns)))
         rn_front_resp_fail(c, "the duration must be seconds, such as 0.25, found %s",
                            rn_excerpt(seconds.text).text);
     else if (ration_signal_outcome(c->front->limiter, c->argv[1].data, c->argv[1].len,

@@ -203,7 +203,8 @@ void rn_admin_metrics_put_rules(struct rn_buf *out, struct rn_front *front)
 
     put_totals(out, front->limiter);
     rn_metrics_begin(out, rule_limit, RN_METRICS_GAUGE,
-                     "The amount of each limit in force, as the rules have it.");
+                     "The amount of each limit as the rules have it, without its factor; of one "
+                     "that is learnt, the most.");
     ration_rules_each(front->limiter, put_limits, out);
     ration_rules_each(front->limiter, add_row, &rows);
     if (rows.failed || rows.names.failed)

@@ -8,6 +8,7 @@ import subprocess
 
 import pytest
 
+import mmdb_writer as mmdb
 from concurrent_clients import post, read_http
 from daemon import PATIENCE, ROOT, Daemon, wait_for
 from redis_server import RedisServer
@@ -323,13 +324,15 @@ def test_hostile_values_make_a_bounded_number_of_series(tmp_path):
 
 
 SIGNALS = """
+attributes:
+  country: { geo: country, database: country.mmdb }
 signals:
   backlog: { source: push }
   db: { source: prometheus, url: "http://127.0.0.1:1", query: up }
 """
 FOLLOWED = """
   - name: followed
-    when: { path: /followed }
+    when: { path: /followed, country: IT }
     key: user
     limit: 5 per day
     adapt: [{ when: backlog above 10, to: 50% }, { when: db above 10, to: 50% }]
@@ -338,11 +341,13 @@ FOLLOWED = """
 
 @pytest.fixture
 def sharing(tmp_path):
-    """A daemon that shares its limits, with a team, a detailed metric and signals, and so has all metrics."""
+    """A daemon that shares its limits, with a team, a detailed metric, signals and a database, and so has
+    all metrics."""
     team = tmp_path / "more/team"
     team.mkdir(parents=True)
     (team / "a.yaml").write_text("limits: []")
     (team.parent / "shop.yaml").write_text(DETAILED)
+    mmdb.write(tmp_path / "country.mmdb", {"5.1.0.0/16": mmdb.country("IT")})
     with RedisServer(tmp_path) as server:
         options = ["--redis", server.url, "--config", team.parent]
         with Daemon(tmp_path, SIGNALS + RULES + FOLLOWED, options) as sharing:

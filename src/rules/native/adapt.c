@@ -333,6 +333,13 @@ void rn_native_adapt_check(struct rn_builder *builder, const struct rn_node *map
                             node->key->text.data);
             return;
         }
+        if (limit->limit.form == RN_FORM_ADAPTIVE) {
+            rn_report_error(builder->report, node->key->at,
+                            "%s is not for an adaptive limit, which follows the load by itself; "
+                            "leave %s out, or write a fixed number such as 20 concurrent",
+                            node->key->text.data, node->key->text.data);
+            return;
+        }
         if (elastic != NULL && limit->limit.form == RN_FORM_STEP) {
             rn_report_error(builder->report, elastic->key->at,
                             "elastic is not for a bucket that is refilled in steps, which keeps "

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Adaptive concurrency in Redis: the script against src/core/adaptive.c, bit by bit."""
+"""Adaptive concurrency in Redis: the script against src/core/adaptive_places.c, bit by bit."""
 
 import random
 import struct

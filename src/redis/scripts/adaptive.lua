@@ -1,5 +1,5 @@
 -- Adaptive concurrency: places as in places.lua, but their number is learnt from how long they are
--- held. src/core/adaptive.c has the same arithmetic and says why; both agree in every bit.
+-- held. src/core/adaptive_places.c has the same arithmetic and says why; both agree in every bit.
 --
 -- arg    fewest and most places, length of the lease in us, the longest lease possible; then the id
 --        of the lease, 8 bytes

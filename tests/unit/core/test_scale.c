@@ -476,9 +476,8 @@ static void an_adaptive_limit_stays_as_written(void **state)
     struct rn_scale scale;
 
     (void)state;
-    rn_limit_init(&written, &(struct ration_limit){.algorithm = RATION_CONCURRENCY,
-                                                   .amount = 500,
-                                                   .adaptive_min = 5});
+    rn_limit_init(&written, &(struct ration_limit){
+                                .algorithm = RATION_CONCURRENCY, .amount = 500, .adaptive_min = 5});
     rn_scale_init(&scale, &written, percents, PERCENT_MAX);
     for (unsigned p = 1; p <= PERCENT_MAX; p++) {
         rn_scale_step(&scale, p, &step);

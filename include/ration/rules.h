@@ -113,6 +113,8 @@ struct ration_rule_limit {
     char text[RATION_LIMIT_TEXT]; /* as written: "100 per minute" */
     enum ration_algorithm algorithm;
     uint64_t amount; /* 0 if it is unlimited, too */
+    uint32_t places; /* of an adaptive limit: the number in force at the last decision of this
+                        process; 0: none yet */
 };
 struct ration_rule_info {
     const char *name; /* not terminated */

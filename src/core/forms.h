@@ -54,7 +54,7 @@ extern const struct rn_form_descriptor rn_gcra_form, rn_step_form, rn_window_for
     rn_adaptive_form;
 
 /* Words of an adaptive state before the places, and of each place. */
-#define RN_ADAPTIVE_HEADER 10
+#define RN_ADAPTIVE_HEADER 11
 #define RN_ADAPTIVE_PLACE 3
 
 /* Most units in a time t: burst + amount * t / period. */

@@ -130,6 +130,8 @@ void rn_scale_step(const struct rn_scale *scale, unsigned percent, struct rn_lim
     if (w->form == RN_FORM_STEP && percent > PERCENT)
         percent = PERCENT;
     *l = *w;
+    if (w->form == RN_FORM_ADAPTIVE) /* follows load by itself */
+        return;
     l->percent = (uint16_t)percent;
     l->written_amount = w->amount;
     l->written_cap = w->cap;

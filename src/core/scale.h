@@ -5,6 +5,7 @@
  * All steps of one limit read the same state. A bucket keeps its time from empty to full, and its
  * unit becomes dearer or cheaper; windows, logs and places count units, and admit more or fewer. A
  * stepped bucket counts units, too, and charges several for one; it takes no factor above 100.
+ * An adaptive limit, which follows load by itself, stays as written.
  *
  * Whatever factors follow each other, no time sees more units admitted than the largest factor of
  * that time admits by itself. For two buckets with units of u < v ns, both full after about the

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Signals, and what rules make of them: the sections `signals:`, and `adapt:` and `elastic:` of a
- * rule. core/adapt.h computes a factor from a signal's values; limiter/signals/ gets the values.
+ * rule. core/ramp.h computes a factor from a signal's values; limiter/signals/ gets the values.
  */
 #ifndef RN_RULES_SIGNAL_H
 #define RN_RULES_SIGNAL_H
 
 #include "base/slice.h"
-#include "core/adapt.h"
+#include "core/ramp.h"
 #include "rules/native/statuses.h"
 
 #define RN_SIGNALS_MAX 32 /* in a ruleset */
@@ -62,7 +62,7 @@ const char *rn_signal_source_name(enum rn_signal_source source);
 /* One `adapt` or `elastic`. */
 struct rn_rule_adapt {
     uint32_t signal; /* index in ruleset->signals */
-    struct rn_adapt_plan plan;
+    struct rn_ramp_plan plan;
 };
 
 /* How the factor of a rule follows signals. */

@@ -337,6 +337,10 @@ FOLLOWED = """
     limit: 5 per day
     adapt: [{ when: backlog above 10, to: 50% }, { when: db above 10, to: 50% }]
 """
+LEARNT = """
+  - { name: backend, when: { path: /backend }, limit: 5 to 50 concurrent }
+  - { name: reports, when: { path: /backend }, key: user, limit: 3 to 30 concurrent }
+"""
 
 
 @pytest.fixture
@@ -350,10 +354,11 @@ def sharing(tmp_path):
     mmdb.write(tmp_path / "country.mmdb", {"5.1.0.0/16": mmdb.country("IT")})
     with RedisServer(tmp_path) as server:
         options = ["--redis", server.url, "--config", team.parent]
-        with Daemon(tmp_path, SIGNALS + RULES + FOLLOWED, options) as sharing:
+        with Daemon(tmp_path, SIGNALS + RULES + FOLLOWED + LEARNT, options) as sharing:
             sharing.admin("PUT", "/v1/signals/backlog", {"value": 1})
             wait_for(lambda: "query_failures_total{" in page(sharing).text, "the first question")
             check(sharing, "/api")
+            check(sharing, "/backend")
             ask_envoy(sharing, user="ann")
             yield sharing
 
@@ -363,6 +368,14 @@ def test_promtool_finds_nothing_to_complain_about(sharing):
     done = subprocess.run(["promtool", "check", "metrics"], input=page(sharing).text,
                           capture_output=True, text=True, timeout=PATIENCE)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_learnt_places_are_shown_for_rules_without_a_key(sharing):
+    labels = {"rule": "backend", "tier": "", "limit": "5 to 50 concurrent"}
+    m = page(sharing)
+    assert m("ration_rule_places", **labels) == 5
+    assert m("ration_rule_limit", **labels) == 50
+    assert [labels for name, labels in m.samples if name == "ration_rule_places"] == [tuple(sorted(labels.items()))]
 
 
 def test_the_page_of_the_docs_lists_all_metrics(sharing):

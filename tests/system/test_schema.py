@@ -22,10 +22,10 @@ RULES = ROOT / "tests" / "rules"
 # that refer to others, settings that do not suit each other.
 SEMANTIC = set(
     """
-    adapt_calendar adapt_duration_of_share adapt_no_signals adapt_nothing adapt_percent_of_duration
+    adapt_adaptive adapt_calendar adapt_duration_of_share adapt_no_signals adapt_nothing adapt_percent_of_duration
     adapt_restore_same_side adapt_restore_side adapt_restore_soon adapt_share_above_all adapt_unknown_signal
-    adapt_unlimited elastic_calendar elastic_steps signal_expires_early signal_expires_long signal_of_nothing
-    signal_over_short signal_url_port
+    adapt_unlimited elastic_adaptive_tier elastic_calendar elastic_steps signal_expires_early signal_expires_long
+    signal_of_nothing signal_over_short signal_url_port
     adaptive_async adaptive_min_above_max adaptive_priority adaptive_soft adaptive_text_from_0 adaptive_text_reversed
     algorithm_burst algorithm_calendar algorithm_concurrency_rate algorithm_not_used
     geo_asn_letters geo_asn_name geo_continent_unknown geo_country_name geo_country_uk geo_database_is_folder

@@ -142,18 +142,34 @@ static void put_rows(struct rn_buf *out, const struct rows *rows)
 
 static const char rule_limit[] = "ration_rule_limit";
 
+static const char rule_places[] = "ration_rule_places";
+
+/* A sample for one limit of a rule. */
+static void put_limit(struct rn_buf *out, const char *family, const struct ration_rule_info *info,
+                      const struct ration_rule_limit *limit, uint64_t value)
+{
+    struct rn_metrics_label labels[] = {
+        RN_METRICS_LABEL("rule", ((struct rn_slice){info->name, info->name_len})),
+        RN_METRICS_LABEL("tier", rn_slice_of(limit->tier)),
+        RN_METRICS_LABEL("limit", rn_slice_of(limit->text))};
+
+    rn_metrics_put(out, family, labels, 3, value);
+}
+
 static int put_limits(void *arg, const struct ration_rule_info *info)
 {
-    for (uint32_t i = 0; i < info->listed; i++) {
-        const struct ration_rule_limit *limit = &info->limits[i];
-        struct rn_metrics_label labels[] = {
-            RN_METRICS_LABEL("rule", ((struct rn_slice){info->name, info->name_len})),
-            RN_METRICS_LABEL("tier", rn_slice_of(limit->tier)),
-            RN_METRICS_LABEL("limit", rn_slice_of(limit->text))};
+    for (uint32_t i = 0; i < info->listed; i++)
+        if (info->limits[i].algorithm != RATION_UNLIMITED)
+            put_limit(arg, rule_limit, info, &info->limits[i], info->limits[i].amount);
+    return 0;
+}
 
-        if (limit->algorithm != RATION_UNLIMITED)
-            rn_metrics_put(arg, rule_limit, labels, 3, limit->amount);
-    }
+/* Of rules without a key only: others have a number for each client. */
+static int put_places(void *arg, const struct ration_rule_info *info)
+{
+    for (uint32_t i = 0; i < info->listed && info->key[0] == '\0'; i++)
+        if (info->limits[i].places != 0)
+            put_limit(arg, rule_places, info, &info->limits[i], info->limits[i].places);
     return 0;
 }
 
@@ -206,6 +222,9 @@ void rn_admin_metrics_put_rules(struct rn_buf *out, struct rn_front *front)
                      "The amount of each limit as the rules have it, without its factor; of one "
                      "that is learnt, the most.");
     ration_rules_each(front->limiter, put_limits, out);
+    rn_metrics_begin(out, rule_places, RN_METRICS_GAUGE,
+                     "Places in force of each adaptive limit without a key, at its last decision.");
+    ration_rules_each(front->limiter, put_places, out);
     ration_rules_each(front->limiter, add_row, &rows);
     if (rows.failed || rows.names.failed)
         out->failed = true;

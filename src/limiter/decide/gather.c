@@ -230,6 +230,19 @@ RN_HOT static void count(struct rn_gathered *g, const struct ration_outcome *out
         rn_stats_count_total(s, total);
 }
 
+/* For those that watch adaptive limits. An override has a number of its own. */
+static RN_ASIDE void note_places(const struct rn_gathered *g)
+{
+    for (size_t i = 0; i < g->tx.n; i++) {
+        const struct rn_compiled *l = g->tx.items[i].limit;
+        uint32_t id = g->limits[i] ? g->limits[i]->id : 0;
+
+        if (l->limit.form == RN_FORM_ADAPTIVE && l == &g->book->limits[id])
+            __atomic_store_n(&g->book->places[id], (uint32_t)g->tx.items[i].answer.places,
+                             __ATOMIC_RELAXED);
+    }
+}
+
 /* --- deciding --------------------------------------------------------------------- */
 
 RN_HOT int rn_gather_run(struct rn_gathered *g, bool look_only, struct ration_outcome *out)
@@ -255,6 +268,8 @@ RN_HOT int rn_gather_run(struct rn_gathered *g, bool look_only, struct ration_ou
     }
     if (g->error != 0)
         return g->error;
+    if (rn_unlikely(g->lease_count != 0))
+        note_places(g);
     rn_outcome_fill(out, g);
     if (!look_only)
         count(g, out);

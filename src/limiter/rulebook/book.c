@@ -154,13 +154,14 @@ static bool fill(struct rn_book *b, const struct rn_book *old, int64_t now_ns)
     /* Aligned to cache lines, which is more than an arena promises. */
     b->carried = (struct rn_counts *)((counts + RN_STATS_LINE - 1) / RN_STATS_LINE * RN_STATS_LINE);
     b->limits = rn_arena_calloc(&b->arena, rules->limit_count, sizeof *b->limits);
+    b->places = rn_arena_calloc(&b->arena, rules->limit_count, sizeof *b->places);
     b->families = rn_arena_calloc(&b->arena, rules->rule_count, sizeof *b->families);
     b->by_name = rn_arena_calloc(&b->arena, rules->rule_count, sizeof *b->by_name);
     b->by_salt = rn_arena_calloc(&b->arena, rules->limit_count, sizeof *b->by_salt);
     b->values = rn_arena_calloc(&b->arena, rules->rule_count, sizeof *b->values);
     b->factors = rn_arena_calloc(&b->arena, rules->rule_count, sizeof *b->factors);
     if (!b->factors || !b->values || !b->limits || !b->families || !b->carried || !b->by_name ||
-        !b->by_salt)
+        !b->by_salt || !b->places)
         return false;
     b->value_count = rules->rule_count;
     if (rn_stats_init(&b->stats, rules->rule_count) != 0)

@@ -58,7 +58,8 @@ struct rn_book {
     struct rn_ruleset *ruleset; /* owned */
     const struct rn_hash_key *secret;
     struct rn_arena arena;
-    struct rn_compiled *limits;     /* by rn_rule_limit.id */
+    struct rn_compiled *limits; /* by rn_rule_limit.id */
+    uint32_t *places; /* by rn_rule_limit.id: of adaptive limits, at the last decision; atomic */
     struct rn_factor **factors;     /* by rn_rule.index; NULL: the rule has no factors */
     struct rn_family *families;     /* by rn_rule.index, as are */
     struct rn_stats stats;          /* its rows, */

@@ -48,13 +48,16 @@ static void write_key(const struct rn_ruleset *set, const struct rn_rule *rule, 
         append(&line, RN_SLICE("descriptor"));
 }
 
-static void describe_limit(struct ration_rule_limit *to, const struct rn_tier *tier,
-                           const struct ration_limit *spec)
+static void describe_limit(struct ration_rule_limit *to, const struct rn_book *book,
+                           const struct rn_tier *tier, const struct rn_rule_limit *limit)
 {
+    const struct ration_limit *spec = &limit->spec;
+
     rn_slice_copy(to->tier, sizeof to->tier, tier->value);
     ration_limit_write(spec, to->text, sizeof to->text);
     to->algorithm = spec->algorithm;
     to->amount = spec->amount;
+    to->places = __atomic_load_n(&book->places[limit->id], __ATOMIC_RELAXED);
 }
 
 /* Under the lock: without it, counts of the book before may be missing. */
@@ -85,7 +88,7 @@ void ration_rules_each(struct ration *r, int (*see)(void *arg, const struct rati
 
             info.limit_count += tier->limit_count;
             for (uint32_t k = 0; k < tier->limit_count && info.listed < RATION_OUTCOME_LIMITS; k++)
-                describe_limit(&info.limits[info.listed++], tier, &tier->limits[k]->spec);
+                describe_limit(&info.limits[info.listed++], book, tier, tier->limits[k]);
         }
         rn_book_totals(book, rule, &sum);
         rn_stats_set_totals(&info.totals, &sum);

@@ -2,7 +2,7 @@
 /*
  * Once a second one evaluator for each table looks at the signals and sets the factors. Several
  * processes may try: a word of the board says which one does it, and until when. The controllers
- * (core/adapt.h) are this process's own; an evaluator that takes over begins at the factors in
+ * (core/ramp.h) are this process's own; an evaluator that takes over begins at the factors in
  * force, and never raises one before its signal has been calm for the whole time again.
  */
 #include <stdlib.h>
@@ -108,7 +108,7 @@ static void start(const struct rn_signals *old, const struct rn_rule_adapt *adap
             return;
         }
     }
-    rn_adapt_start(&adapt->plan, &follower->state, percent);
+    rn_ramp_start(&adapt->plan, &follower->state, percent);
 }
 
 /* Makes the followers of another book. False: out of memory. */
@@ -172,14 +172,14 @@ static unsigned step(const struct rn_rule *rule, struct rn_signal_follower *foll
     for (uint32_t i = 0; i < follower_count(rule); i++) {
         const struct rn_rule_adapt *adapt = follower_at(rule, i);
         const int64_t *value = v->known[adapt->signal] ? &v->value[adapt->signal] : NULL;
-        struct rn_adapt_state *state = &followers[i].state;
+        struct rn_ramp_state *state = &followers[i].state;
         unsigned before = state->percent, now;
 
         if (i < rule->adapt.adapt_count) {
-            now = rn_adapt_lower(&adapt->plan, state, now_ns, value);
+            now = rn_ramp_lower(&adapt->plan, state, now_ns, value);
             lowest = now < lowest ? now : lowest;
         } else {
-            now = rn_adapt_raise(&adapt->plan, state, now_ns, value, lowest < 100);
+            now = rn_ramp_raise(&adapt->plan, state, now_ns, value, lowest < 100);
             lowest = lowest < 100 ? lowest : now;
         }
         if (now != before)

@@ -20,7 +20,7 @@ struct rn_table;
 struct rn_signal_follower {
     uint64_t rule, signal; /* hashes of their names: they outlive a reload */
     uint16_t percent, by;  /* of its plan */
-    struct rn_adapt_state state;
+    struct rn_ramp_state state;
 };
 
 /* What the evaluator of this process remembers. Only the thread that has set `ticking` uses it. */

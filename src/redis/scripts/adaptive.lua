@@ -1,5 +1,5 @@
 -- Adaptive concurrency: places as in places.lua, but their number is learnt from how long they are
--- held. src/core/adaptive.c has the same arithmetic and says why; both agree in every bit.
+-- held. src/core/adaptive_places.c has the same arithmetic and says why; both agree in every bit.
 --
 -- arg    fewest and most places, length of the lease in us, the longest lease possible; then the id
 --        of the lease, 8 bytes
@@ -10,6 +10,8 @@ local PART = 1024
 local LATENCY_MAX = 137438953471
 local MEMORY = 600000000
 local SHOWN_MAX = 67108863
+local SAMPLES_MAX = 20000
+local PROBE_EVERY = 384
 local MEASURING, FOLLOWING, DRAINING = 0, 1, 2
 
 local function read_limit(arg)
@@ -33,7 +35,7 @@ local function number(n)
 end
 
 local function headroom(l)
-    return math.floor(math.floor(math.sqrt(l.learnt * PART)) / 2)
+    return math.floor(math.floor(math.sqrt(l.learnt * PART)) / 3)
 end
 
 local function in_force(l)
@@ -48,12 +50,12 @@ end
 local function read_learner(key, now, least, most)
     local text = redis.call('ZREVRANGEBYSCORE', key, '+inf', '+inf')[1]
     local l = {least = least, most = most, text = text, learnt = 0, best = 0, recent = 0, sum = 0,
-        samples = 0, windows = 0, phase = MEASURING, at_probe = 0}
+        samples = 0, windows = 0, streak = 0, phase = MEASURING, at_probe = 0, began = 0}
     if text then
         local idle, last, changed
-        idle, l.learnt, l.best, l.recent, l.sum, l.samples, last, l.at_probe, changed =
-            struct.unpack('<ddddddddd', text)
-        l.windows, l.phase = math.floor(last / 4), last % 4
+        idle, l.learnt, l.best, l.recent, l.sum, l.samples, last, l.at_probe, changed, l.began =
+            struct.unpack('<dddddddddd', text)
+        l.windows, l.streak, l.phase = math.floor(last / 64), math.floor(last / 4) % 16, last % 4
         if l.phase ~= FOLLOWING and l.best ~= 0 and changed <= now and now - changed > 8 * l.recent then
             l.phase, l.sum, l.samples, l.windows = FOLLOWING, 0, 0, 0
         end
@@ -68,8 +70,8 @@ local function read_learner(key, now, least, most)
 end
 
 local function write_learner(key, l, now, idle)
-    local text = struct.pack('<ddddddddd', idle, l.learnt, l.best, l.recent, l.sum, l.samples,
-        l.windows * 4 + l.phase, l.at_probe, now)
+    local text = struct.pack('<dddddddddd', idle, l.learnt, l.best, l.recent, l.sum, l.samples,
+        (l.windows * 16 + l.streak) * 4 + l.phase, l.at_probe, now, l.began)
     if text ~= l.text then
         if l.text then
             redis.call('ZREM', key, l.text)
@@ -80,10 +82,14 @@ local function write_learner(key, l, now, idle)
 end
 
 local function follow(l, mean)
-    local gradient = clamp(math.floor(l.best * PART * 6 / (mean * 5)), PART / 2, PART)
-    local target = math.floor(l.learnt * gradient / PART) + headroom(l)
-    if mean < l.best and mean * 2 >= l.best then
-        l.best = l.best - math.floor((l.best - mean) / 8)
+    local gradient = clamp(math.floor(l.best * PART * 21 / (mean * 20)), PART / 2, PART)
+    if gradient < PART then
+        l.streak = 0
+    end
+    local room = math.min(headroom(l) * 2 ^ l.streak, math.floor(l.learnt / 2))
+    local target = math.floor(l.learnt * gradient / PART) + room
+    if gradient == PART then
+        l.streak = math.min(l.streak + 1, 15)
     end
     if target < l.learnt then
         target = math.floor((l.learnt + target) / 2)
@@ -92,7 +98,7 @@ local function follow(l, mean)
     l.windows = l.windows + 1
     local odd = l.learnt * 2 < l.at_probe or mean * 2 < l.best
         or (gradient < PART and l.learnt == l.least * PART)
-    if l.windows >= 192 or (odd and l.windows >= 4) then
+    if l.windows >= PROBE_EVERY or (odd and l.windows >= 4) then
         l.phase = DRAINING
     end
 end
@@ -105,21 +111,33 @@ local function end_window(l)
     elseif l.phase == DRAINING then
         l.phase = MEASURING
     else
+        l.windows = l.best == 0 and PROBE_EVERY - 24 or 0
         local near = l.best * 2 <= mean * 3 and mean * 2 <= l.best * 3
         l.best = near and math.floor((l.best + mean) / 2) or math.max(mean, math.floor(l.best / 2))
-        l.phase, l.windows, l.at_probe = FOLLOWING, 0, l.learnt
+        l.phase, l.at_probe = FOLLOWING, l.learnt
     end
 end
 
-local function learn(l, live, held)
+local function needed(l)
+    local least = l.phase == DRAINING and 16 or l.phase == MEASURING and l.best ~= 0 and 128 or 64
+    local generations = l.phase == DRAINING and 1 or 2
+    return clamp(math.floor(generations * l.learnt / PART), least, SAMPLES_MAX)
+end
+
+local function learn(l, live, now, held)
     if held < 0 or 2 * live < in_force(l) then
         return
     end
-    local most = l.recent == 0 and LATENCY_MAX or math.min(4 * l.recent, LATENCY_MAX)
-    l.sum = l.sum + math.min(held, most)
-    l.samples = l.samples + 1
-    local generations = l.phase == DRAINING and 1 or 2
-    if l.samples >= 64 and l.samples >= math.floor(generations * l.learnt / PART) then
+    local usual = math.max(l.recent, l.best)
+    local most = usual == 0 and LATENCY_MAX or math.min(4 * usual, LATENCY_MAX)
+    if l.samples == 0 then
+        l.began = now
+    end
+    if l.samples < SAMPLES_MAX then
+        l.sum = l.sum + math.min(held, most)
+        l.samples = l.samples + 1
+    end
+    if l.samples >= needed(l) and (l.began > now or now - l.began >= 2 * l.best) then
         end_window(l)
     end
 end
@@ -202,7 +220,7 @@ local function apply(key, now, ask, least, most, lease, longest, id)
         allowed = at and 1 or 0
         write = write or allowed == 1
         if at and not ask.gives_back then
-            learn(l, live, now - at)
+            learn(l, live, now, now - at)
         end
     elseif ask.cost > math.max(places - live, 0) then
         allowed = 0

@@ -63,7 +63,7 @@ static void print_condition(struct rn_printer *p, const struct rn_rule_adapt *ad
              adapt->plan.when.above ? "above" : "below", value);
 }
 
-static void print_steps(struct rn_printer *p, const struct rn_adapt_plan *plan)
+static void print_steps(struct rn_printer *p, const struct rn_ramp_plan *plan)
 {
     print_span(p, "for", plan->for_ns);
     rn_print(p, ", by: %u%%", plan->by);

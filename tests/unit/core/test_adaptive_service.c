@@ -5,7 +5,8 @@
  * others down. Everything is deterministic: the time is the simulation's and chance is seeded.
  *
  * What is promised: at least 95 % of the throughput of the best fixed limit, at no more than
- * twice the latency of the service without load.
+ * twice the latency of the service without load. RATION_SOAK=1 tries every fixed limit from 1 to
+ * three times the knee, and more seeds.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -35,7 +36,7 @@ struct service {
 };
 
 struct result {
-    double per_second, latency_ns;
+    double per_second, latency_ns, unloaded_ns;
     uint64_t places; /* in force at the end */
 };
 
@@ -50,15 +51,22 @@ struct simulation {
     int64_t now, next_arrival;
     struct request busy[HELD_MAX], line[HELD_MAX];
     uint32_t busy_count, line_count, line_first, instant;
-    uint64_t last_id, done, places;
-    uint64_t chance;
+    uint64_t last_id, places;
+    uint64_t fixed, held; /* not 0: so many places, instead of the subject's */
+    uint64_t seed, started, arrived;
     bool later;
 };
 
-static double chance(struct simulation *s)
+/* Number n of a sequence: above 0, at most 1. Each limit meets the same requests. */
+static double chance(const struct simulation *s, uint64_t sequence, uint64_t n)
 {
-    s->chance = s->chance * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return ((double)(s->chance >> 11) + 1) / 0x1p53;
+    uint64_t z = (s->seed * 2 + sequence + 1) * UINT64_C(0x9E3779B97F4A7C15) +
+                 n * UINT64_C(0xD1342543DE82EF95);
+
+    z = (z ^ z >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
+    z = (z ^ z >> 27) * UINT64_C(0x94D049BB133111EB);
+    z ^= z >> 31;
+    return ((double)(z >> 11) + 1) / 0x1p53;
 }
 
 static uint32_t knee_of(const struct simulation *s)
@@ -79,10 +87,10 @@ static int64_t service_time(struct simulation *s)
     mean *= 1 + s->service->slowdown_percent / 100.0 * over / knee;
     switch (s->service->times) {
     case EXPONENTIAL:
-        mean *= -log(chance(s));
+        mean *= -log(chance(s, 0, s->started++));
         break;
     case HEAVY_TAIL: /* Pareto: no finite variance */
-        mean *= pow(chance(s), -1 / 1.5) / 3;
+        mean *= pow(chance(s, 0, s->started++), -1 / 1.5) / 3;
         break;
     case EQUAL:
         break;
@@ -103,10 +111,15 @@ static bool admit(struct simulation *s)
         .op = RN_TAKE, .now_ns = s->now, .cost = 1, .id = ++s->last_id, .lease_ns = 60 * SECOND};
     struct rn_answer answer;
 
-    subject_ask(&s->subject, &ask, &answer);
-    s->places = answer.places;
+    if (s->fixed != 0) {
+        answer.allowed = s->held < s->fixed;
+    } else {
+        subject_ask(&s->subject, &ask, &answer);
+        s->places = answer.places;
+    }
     if (!answer.allowed)
         return false;
+    s->held++;
     struct request r = {.began_ns = s->now, .id = ask.id};
 
     if (s->service->hostile == NEVER_RELEASE && ask.id % 500 == 7)
@@ -131,7 +144,7 @@ static void plan_arrival(struct simulation *s)
 
     if (s->service->arrivals == BURSTS)
         rate *= s->now / (time_of(s) * 40) % 3 == 0 ? 3 : 0.02;
-    s->next_arrival = s->now + (int64_t)(-log(chance(s)) / rate) + 1;
+    s->next_arrival = s->now + (int64_t)(-log(chance(s, 1, s->arrived++)) / rate) + 1;
 }
 
 static void finish(struct simulation *s, uint32_t i)
@@ -140,30 +153,37 @@ static void finish(struct simulation *s, uint32_t i)
     struct rn_answer answer;
 
     s->busy[i] = s->busy[--s->busy_count];
-    subject_ask(&s->subject, &ask, &answer);
+    s->held--;
+    if (s->fixed == 0)
+        subject_ask(&s->subject, &ask, &answer);
     while (s->line_count != 0 && s->busy_count < knee_of(s)) {
         start(s, s->line[s->line_first]);
         s->line_first = (s->line_first + 1) % HELD_MAX;
         s->line_count--;
     }
-    s->done++;
 }
 
-/* The first third of each half of the time is for learning. */
-static struct result simulate(const struct ration_limit *limit, const struct service *service)
+static struct ration_limit adaptive(void)
+{
+    return (struct ration_limit){RATION_CONCURRENCY, .amount = 500, .adaptive_min = 2};
+}
+
+/* The first half of each half of the time is for learning. `fixed` 0: the places are learnt. */
+static struct result simulate(uint64_t fixed, const struct service *service, uint64_t seed)
 {
     static struct simulation s;
-    struct result result = {0};
-    double latency = 0;
-    int64_t from = 0, counted_ns = 0;
+    struct ration_limit limit = adaptive();
+    int64_t half = (int64_t)(service->requests / 2 * (uint64_t)service->time_ns / service->knee);
+    double latency = 0, unloaded = 0;
     uint64_t counted = 0;
 
     s = (struct simulation){.service = service,
-                            .subject = subject_new(limit),
+                            .subject = subject_new(&limit),
                             .now = BASE,
                             .next_arrival = BASE,
-                            .chance = 42};
-    while (s.done < service->requests) {
+                            .fixed = fixed,
+                            .seed = seed};
+    while (s.now < BASE + 2 * half) {
         uint32_t first = 0;
 
         if (service->arrivals == ALWAYS) {
@@ -187,91 +207,95 @@ static struct result simulate(const struct ration_limit *limit, const struct ser
             continue;
         }
         struct request r = s.busy[first];
-        uint64_t half = service->requests / 2, at = s.done % half;
 
         s.now = r.ends_ns;
-        s.later = s.done >= half;
+        s.later = s.now >= BASE + half;
         finish(&s, first);
-        if (at == half / 3)
-            from = s.now;
-        if (at <= half / 3)
+        if ((s.now - BASE) % half < half / 2)
             continue;
         latency += (double)(s.now - r.began_ns);
+        unloaded += (double)time_of(&s);
         counted++;
-        if (at == half - 1)
-            counted_ns += s.now - from;
     }
-    result.per_second = (double)counted * 1e9 / (double)counted_ns;
-    result.latency_ns = latency / (double)counted;
-    result.places = s.places;
     subject_free(&s.subject);
-    return result;
+    return (struct result){.per_second = (double)counted * 1e9 / (double)half,
+                           .latency_ns = latency / (double)counted,
+                           .unloaded_ns = unloaded / (double)counted,
+                           .places = s.places};
 }
 
-static struct ration_limit adaptive(void)
+static bool soaks(void)
 {
-    return (struct ration_limit){RATION_CONCURRENCY, .amount = 500, .adaptive_min = 2};
+    return soak_factor() > 1;
 }
 
-/* The mean latency without load: the same number of requests is counted in each half. */
-static double unloaded_ns(const struct service *service)
+/* The best throughput of fixed numbers of places up to three times the knee. Fewer than the knee
+ * leave servers idle. */
+static struct result best_fixed(const struct service *service, uint64_t seed)
 {
-    int64_t later = service->time_later_ns ? service->time_later_ns : service->time_ns;
-
-    return (double)(service->time_ns + later) / 2;
-}
-
-/* The best throughput of fixed numbers of places around each knee. */
-static struct result best_fixed(const struct service *service)
-{
-    uint64_t later = service->knee_later ? service->knee_later : service->knee;
+    uint64_t knee = service->knee > service->knee_later ? service->knee : service->knee_later;
+    uint64_t step = soaks() || knee < 8 ? 1 : knee / 4;
     struct result best = {0};
 
-    for (unsigned percent = 100; percent <= 200; percent += 50) {
-        for (uint64_t knee = service->knee; knee != 0; knee = knee == later ? 0 : later) {
-            struct ration_limit fixed = {RATION_CONCURRENCY,
-                                         .amount = knee * percent / 100 + (percent > 100)};
-            struct result r = simulate(&fixed, service);
+    for (uint64_t n = soaks() ? 1 : knee; n <= 3 * knee; n += step) {
+        struct result r = simulate(n, service, seed);
 
-            if (r.per_second > best.per_second)
-                best = r;
-        }
+        if (r.per_second > best.per_second)
+            best = r;
+        if (service->arrivals == ALWAYS && service->knee_later == 0 && !soaks())
+            break; /* as many as the knee keep all servers busy: more only slow them down */
     }
     return best;
 }
 
-static void judge(const char *what, const struct service *service, double least)
+static void judge(const char *what, const struct service *service, uint64_t seed, double least)
 {
-    struct ration_limit limit = adaptive();
     struct service friendly = *service;
 
     friendly.hostile = NOBODY;
-    struct result best = best_fixed(&friendly), learnt = simulate(&limit, service);
+    struct result best = best_fixed(&friendly, seed), learnt = simulate(0, service, seed);
     double share = learnt.per_second / best.per_second;
-    double times = learnt.latency_ns / unloaded_ns(service);
+    double times = learnt.latency_ns / learnt.unloaded_ns;
 
-    print_message("# %s, knee %u, arrivals %d, times %d: %.1f %% of the best fixed limit, latency "
-                  "%.2f times (that of the best fixed limit %.2f), %" PRIu64 " places\n",
-                  what, service->knee, (int)service->arrivals, (int)service->times, 100 * share,
-                  times, best.latency_ns / unloaded_ns(service), learnt.places);
+    print_message("# %s, knee %u, slowdown %u, arrivals %d, times %d, seed %" PRIu64
+                  ": %.1f %% of the best fixed limit, latency %.2f times (that of the best fixed "
+                  "limit %.2f), %" PRIu64 " places\n",
+                  what, service->knee, service->slowdown_percent, (int)service->arrivals,
+                  (int)service->times, seed, 100 * share, times, best.latency_ns / best.unloaded_ns,
+                  learnt.places);
     assert_true(share >= least);
     assert_true(times <= 2);
 }
 
-static void the_number_settles_near_every_knee(void **unused)
+static void judge_every_knee(unsigned slowdown_percent, uint64_t seed, double least)
 {
-    (void)unused;
     for (uint32_t knee = 4; knee <= 64; knee *= 4)
         for (int arrivals = ALWAYS; arrivals <= BURSTS; arrivals++)
             for (int times = EQUAL; times <= HEAVY_TAIL; times++)
                 judge("one knee",
                       &(struct service){.knee = knee,
                                         .time_ns = 10 * MS,
-                                        .slowdown_percent = 10,
+                                        .slowdown_percent = slowdown_percent,
                                         .arrivals = (enum arrivals)arrivals,
                                         .times = (enum times)times,
-                                        .requests = 20000 + 300 * knee},
-                      0.95);
+                                        .requests = 24000 + 1200 * knee},
+                      seed, least);
+}
+
+static void the_number_settles_near_every_knee(void **unused)
+{
+    (void)unused;
+    judge_every_knee(10, 42, 0.95);
+    judge_every_knee(25, 42, 0.95);
+}
+
+static void the_number_settles_with_other_requests(void **unused)
+{
+    (void)unused;
+    judge_every_knee(25, 7, 0.95);
+    judge_every_knee(20, 7, 0.95);
+    for (uint64_t seed = 1; seed <= 3 && soaks(); seed++) /* Pareto: less, with some seeds */
+        judge_every_knee(25, seed, 0.9);
 }
 
 /* Half of the time the service has fewer or more servers. */
@@ -287,7 +311,7 @@ static void the_number_follows_a_knee_that_moves(void **unused)
                                 .time_ns = 10 * MS,
                                 .times = EXPONENTIAL,
                                 .requests = 60000},
-              0.95);
+              42, 0.95);
 }
 
 /* Half of the time every request takes four times, or a quarter of, the time. */
@@ -300,14 +324,14 @@ static void the_best_latency_is_learnt_again(void **unused)
                             .time_later_ns = 40 * MS,
                             .times = EXPONENTIAL,
                             .requests = 60000},
-          0.95);
+          42, 0.95);
     judge("a faster service",
           &(struct service){.knee = 20,
                             .time_ns = 40 * MS,
                             .time_later_ns = 10 * MS,
                             .times = EXPONENTIAL,
                             .requests = 60000},
-          0.95);
+          42, 0.95);
 }
 
 static void holders_that_never_release_do_not_starve_the_others(void **unused)
@@ -319,7 +343,7 @@ static void holders_that_never_release_do_not_starve_the_others(void **unused)
                             .times = EXPONENTIAL,
                             .hostile = NEVER_RELEASE,
                             .requests = 40000},
-          0.95);
+          42, 0.95);
 }
 
 /* A quarter of the requests, in blocks of a thousand: they make the best latency look tiny, until
@@ -333,13 +357,14 @@ static void places_released_at_once_do_not_starve_the_others(void **unused)
                             .times = EXPONENTIAL,
                             .hostile = RELEASE_AT_ONCE,
                             .requests = 40000},
-          0.65);
+          42, 0.8);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_number_settles_near_every_knee),
+        cmocka_unit_test(the_number_settles_with_other_requests),
         cmocka_unit_test(the_number_follows_a_knee_that_moves),
         cmocka_unit_test(the_best_latency_is_learnt_again),
         cmocka_unit_test(holders_that_never_release_do_not_starve_the_others),

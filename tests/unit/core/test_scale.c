@@ -468,6 +468,28 @@ static uint64_t drain_at(struct subject *s, const struct rn_limit *step, int64_t
 }
 
 /* STRATEGIES §1: 60 taken at 1, 30 given back at 0.5 must leave 70 of 100, not 100. */
+/* It follows load by itself. A rule with a factor may have one by an override. */
+static void an_adaptive_limit_stays_as_written(void **state)
+{
+    const uint16_t *percents = all_percents();
+    struct rn_limit written, step;
+    struct rn_scale scale;
+
+    (void)state;
+    rn_limit_init(&written, &(struct ration_limit){
+                                .algorithm = RATION_CONCURRENCY, .amount = 500, .adaptive_min = 5});
+    rn_scale_init(&scale, &written, percents, PERCENT_MAX);
+    for (unsigned p = 1; p <= PERCENT_MAX; p++) {
+        rn_scale_step(&scale, p, &step);
+        assert_int_equal(step.form, RN_FORM_ADAPTIVE);
+        assert_int_equal(step.amount, 500);
+        assert_int_equal(step.least, 5);
+        assert_int_equal(step.percent, 0);
+        assert_int_equal(step.words_small, written.words_small);
+        assert_int_equal(step.words_full, written.words_full);
+    }
+}
+
 static void a_refund_is_worth_what_was_paid(void **state)
 {
     struct ladder l = {.percents = {50, 100}, .count = 2};
@@ -620,6 +642,7 @@ int main(void)
         cmocka_unit_test(all_steps_share_form_and_block_size),
         cmocka_unit_test(common_buckets_stay_one_word),
         cmocka_unit_test(a_log_and_places_never_outgrow_their_blocks),
+        cmocka_unit_test(an_adaptive_limit_stays_as_written),
         cmocka_unit_test(a_refund_is_worth_what_was_paid),
         cmocka_unit_test(a_stepped_bucket_that_flaps_admits_no_more),
         cmocka_unit_test(a_lower_factor_lends_nothing_by_rounding),

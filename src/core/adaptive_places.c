@@ -6,9 +6,10 @@
  *   [0] when the state is forgotten         [1] how many places are taken
  *   [2] learnt number, in 1/1024            [3] best latency
  *   [4] latency of the last window          [5] sum of the latencies in this window
- *   [6] how many they are                   [7] windows since the last probe * 4 + phase
+ *   [6] how many they are                   [7] windows since the last probe, streak, phase
  *   [8] learnt number at the last probe     [9] when places were last taken or released
- *   [10] end of a lease, [11] when it was acquired, [12] its id; and so on, in no order
+ *   [10] when this window began
+ *   [11] end of a lease, [12] when it was acquired, [13] its id; and so on, in no order
  *
  * Latencies are whole microseconds, at most LATENCY_MAX, so that the script in Redis computes the
  * same bits with doubles: no product here reaches 2^53.
@@ -25,9 +26,15 @@
 #define PART 1024                             /* of a place */
 #define LATENCY_MAX ((UINT64_C(1) << 37) - 1) /* 38 hours */
 #define WINDOW_LEAST 64                       /* samples */
-#define CLIP 4          /* a sample counts as at most this many times the last window */
-#define TOLERATED 6     /* fifths: a latency of 1.2 times the best is no reason to go down */
-#define PROBE_EVERY 192 /* windows */
+#define PROBE_LEAST 128                       /* of a window that measures the best latency again */
+#define DRAIN_LEAST 16
+#define SAMPLES_MAX ((uint64_t)2 * RATION_ADAPTIVE_MAX)
+#define WINDOW_BESTS 2  /* a window lasts at least this many times the best latency */
+#define CLIP 4          /* a sample counts as at most this many times the last window or the best */
+#define TOLERATED 21    /* twentieths: a latency of 1.05 times the best is no reason to go down */
+#define STREAK_MAX 15   /* windows in a row without such a reason */
+#define PROBE_EVERY 384 /* windows */
+#define PROBE_AGAIN 24  /* windows after the first measurement, which had few samples */
 #define PROBE_SOONEST 4 /* windows, if something seems to have changed */
 #define STALLED 8       /* latencies without a change: a probe is given up */
 
@@ -36,7 +43,8 @@ enum phase { MEASURING, FOLLOWING, DRAINING };
 
 /* The header, each number within its range whatever the state holds. */
 struct learner {
-    uint64_t learnt, best, recent, sum, samples, windows, at_probe;
+    uint64_t learnt, best, recent, sum, samples, windows, streak, at_probe;
+    int64_t began; /* the window */
     enum phase phase;
 };
 
@@ -71,11 +79,13 @@ static struct learner read_learner(const struct rn_limit *limit, const uint64_t 
         .learnt = clamp(state[2], low, high),
         .best = rn_min_u64(state[3], LATENCY_MAX),
         .recent = rn_min_u64(state[4], LATENCY_MAX),
-        .sum = rn_min_u64(state[5], LATENCY_MAX * 2 * RATION_ADAPTIVE_MAX),
-        .samples = rn_min_u64(state[6], 2 * RATION_ADAPTIVE_MAX),
-        .windows = rn_min_u64(state[7] >> 2, PROBE_EVERY),
+        .sum = rn_min_u64(state[5], LATENCY_MAX * SAMPLES_MAX),
+        .samples = rn_min_u64(state[6], SAMPLES_MAX),
+        .windows = rn_min_u64(state[7] >> 6, PROBE_EVERY),
+        .streak = state[7] >> 2 & STREAK_MAX,
         .phase = (enum phase)((state[7] & 3) % 3),
         .at_probe = clamp(state[8], low, high),
+        .began = (int64_t)state[10],
     };
     uint64_t still_us = ((uint64_t)now - state[9]) / US_NS;
 
@@ -95,15 +105,16 @@ static void write_learner(const struct learner *l, uint64_t *state)
     state[4] = l->recent;
     state[5] = l->sum;
     state[6] = l->samples;
-    state[7] = l->windows << 2 | (uint64_t)l->phase;
+    state[7] = l->windows << 6 | l->streak << 2 | (uint64_t)l->phase;
     state[8] = l->at_probe;
+    state[10] = (uint64_t)l->began;
 }
 
-/* Half the square root of the number of places: enough to notice that more are of use, and
+/* A third of the square root of the number of places: enough to notice that more are of use, and
  * little of a large number. */
 static uint64_t headroom(const struct learner *l)
 {
-    return square_root(l->learnt * PART) / 2;
+    return square_root(l->learnt * PART) / 3;
 }
 
 /* While the best latency is measured, about half of the places: below the knee, where
@@ -119,11 +130,15 @@ static uint64_t in_force(const struct rn_limit *limit, const struct learner *l)
 
 static void follow(const struct rn_limit *limit, struct learner *l, uint64_t mean)
 {
-    uint64_t gradient = clamp(l->best * PART * TOLERATED / (mean * 5), PART / 2, PART);
-    uint64_t target = l->learnt * gradient / PART + headroom(l);
+    uint64_t gradient = clamp(l->best * PART * TOLERATED / (mean * 20), PART / 2, PART);
 
-    if (mean < l->best && mean * 2 >= l->best)
-        l->best -= (l->best - mean) / 8;
+    if (gradient < PART)
+        l->streak = 0;
+    uint64_t room = rn_min_u64(headroom(l) << l->streak, l->learnt / 2);
+    uint64_t target = l->learnt * gradient / PART + room;
+
+    if (gradient == PART)
+        l->streak = rn_min_u64(l->streak + 1, STREAK_MAX);
     if (target < l->learnt)
         target = (l->learnt + target) / 2;
     l->learnt = clamp(target, limit->least * PART, limit->amount * PART);
@@ -158,12 +173,23 @@ static void end_window(const struct rn_limit *limit, struct learner *l)
         l->phase = MEASURING;
         break;
     case MEASURING:
+        l->windows = l->best == 0 ? PROBE_EVERY - PROBE_AGAIN : 0;
         l->best = best_of(l->best, mean);
         l->phase = FOLLOWING;
-        l->windows = 0;
         l->at_probe = l->learnt;
         break;
     }
+}
+
+/* Samples of a window: two generations of places, or one to drain. */
+static uint64_t needed(const struct learner *l)
+{
+    uint64_t generations = l->phase == DRAINING ? 1 : 2;
+    uint64_t least = l->phase == DRAINING                    ? DRAIN_LEAST
+                     : l->phase == MEASURING && l->best != 0 ? PROBE_LEAST
+                                                             : WINDOW_LEAST;
+
+    return clamp(generations * l->learnt / PART, least, SAMPLES_MAX);
 }
 
 /* A place was held for so long. It says something about the service only if about as many
@@ -174,12 +200,17 @@ static void learn(const struct rn_limit *limit, struct learner *l, const struct 
     if (c->acquired > now || 2 * (uint64_t)c->live < in_force(limit, l))
         return;
     uint64_t held = ((uint64_t)now - (uint64_t)c->acquired) / US_NS;
-    uint64_t most = l->recent == 0 ? LATENCY_MAX : rn_min_u64(CLIP * l->recent, LATENCY_MAX);
+    uint64_t usual = l->recent > l->best ? l->recent : l->best;
+    uint64_t most = usual == 0 ? LATENCY_MAX : rn_min_u64(CLIP * usual, LATENCY_MAX);
 
-    l->sum += rn_min_u64(held, most);
-    l->samples++;
-    if (l->samples >= WINDOW_LEAST &&
-        l->samples >= (l->phase == DRAINING ? 1 : 2) * l->learnt / PART)
+    if (l->samples == 0)
+        l->began = now;
+    if (l->samples < SAMPLES_MAX) {
+        l->sum += rn_min_u64(held, most);
+        l->samples++;
+    }
+    if (l->samples >= needed(l) &&
+        (l->began > now || ((uint64_t)now - (uint64_t)l->began) / US_NS >= WINDOW_BESTS * l->best))
         end_window(limit, l);
 }
 

@@ -51,7 +51,8 @@ struct naive {
     struct lease leases[512];
     unsigned count;
     uint64_t learnt; /* in 1/1024 */
-    uint64_t best, recent, sum, samples, windows, at_probe;
+    uint64_t best, recent, sum, samples, windows, streak, at_probe;
+    int64_t window_began;
     bool follows, drains;
     int64_t forgotten_at, changed_at;
 };
@@ -83,7 +84,7 @@ static uint64_t places_of(const struct naive *m)
     uint64_t parts = m->learnt;
 
     if (!m->follows)
-        parts = parts / 2 - floor_of_root(parts * 1024) / 2;
+        parts = parts / 2 - floor_of_root(parts * 1024) / 3;
     return within(m, parts) / 1024;
 }
 
@@ -124,7 +125,7 @@ static void remember(struct naive *m, int64_t now)
 
 static void judge_window(struct naive *m)
 {
-    uint64_t mean = m->sum / m->samples ? m->sum / m->samples : 1, share, next;
+    uint64_t mean = m->sum / m->samples ? m->sum / m->samples : 1, share, room, next;
 
     m->sum = m->samples = 0;
     m->recent = mean;
@@ -135,39 +136,48 @@ static void judge_window(struct naive *m)
     if (!m->follows) {
         bool near = 2 * m->best <= 3 * mean && 2 * mean <= 3 * m->best;
 
+        m->windows = m->best == 0 ? 384 - 24 : 0;
         m->best = near ? (m->best + mean) / 2 : mean < m->best / 2 ? m->best / 2 : mean;
         m->follows = true;
-        m->windows = 0;
         m->at_probe = m->learnt;
         return;
     }
-    share = m->best * 1024 * 6 / (mean * 5);
+    share = m->best * 1024 * 21 / (mean * 20);
     share = share > 1024 ? 1024 : share < 512 ? 512 : share;
-    next = m->learnt * share / 1024 + floor_of_root(m->learnt * 1024) / 2;
-    if (mean < m->best && 2 * mean >= m->best)
-        m->best -= (m->best - mean) / 8;
+    m->streak = share < 1024 ? 0 : m->streak;
+    room = floor_of_root(m->learnt * 1024) / 3;
+    for (uint64_t i = 0; i < m->streak; i++)
+        room *= 2;
+    room = room > m->learnt / 2 ? m->learnt / 2 : room;
+    m->streak += share == 1024 && m->streak < 15;
+    next = m->learnt * share / 1024 + room;
     m->learnt = within(m, next < m->learnt ? (m->learnt + next) / 2 : next);
     m->windows++;
     bool odd = 2 * m->learnt < m->at_probe || 2 * mean < m->best ||
                (share < 1024 && m->learnt == m->least * 1024);
 
-    if (m->windows >= 192 || (m->windows >= 4 && odd)) {
+    if (m->windows >= 384 || (m->windows >= 4 && odd)) {
         m->follows = false;
         m->drains = true;
     }
 }
 
-static void sample(struct naive *m, uint64_t live, uint64_t held_us)
+static void sample(struct naive *m, uint64_t live, int64_t now, uint64_t held_us)
 {
     uint64_t least = m->learnt * (m->drains ? 1 : 2) / 1024;
+    uint64_t fewest = m->drains ? 16 : !m->follows && m->best != 0 ? 128 : 64;
+    uint64_t usual = m->recent > m->best ? m->recent : m->best;
 
     if (2 * live < places_of(m))
         return;
-    if (m->recent != 0 && held_us > 4 * m->recent)
-        held_us = 4 * m->recent;
+    if (usual != 0 && held_us > 4 * usual)
+        held_us = 4 * usual;
+    if (m->samples == 0)
+        m->window_began = now;
     m->sum += held_us;
     m->samples++;
-    if (m->samples >= 64 && m->samples >= least)
+    if (m->samples >= fewest && m->samples >= least &&
+        (uint64_t)(now - m->window_began) / 1000 >= 2 * m->best)
         judge_window(m);
 }
 
@@ -189,7 +199,7 @@ static bool model_change(struct naive *m, enum rn_op op, int64_t now, uint64_t i
         if (found.id != id)
             continue;
         if (op == RN_RELEASE)
-            sample(m, live_of(m), (uint64_t)(now - found.began) / 1000);
+            sample(m, live_of(m), now, (uint64_t)(now - found.began) / 1000);
         if (op == RN_RENEW)
             m->leases[i].end = now + 30 * SECOND;
         else

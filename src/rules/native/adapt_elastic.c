@@ -118,7 +118,7 @@ static bool read_percent(struct rn_builder *builder, const struct rn_node *node,
 
 /* for, by and every, where they are given. */
 static void read_steps(struct rn_builder *builder, const struct rn_node *map,
-                       struct rn_adapt_plan *plan)
+                       struct rn_ramp_plan *plan)
 {
     static const char *const keys[] = {"for", "every"};
     int64_t *const spans[] = {&plan->for_ns, &plan->every_ns};
@@ -138,7 +138,7 @@ static void read_steps(struct rn_builder *builder, const struct rn_node *map,
             *spans[i] = ns;
     }
     if (by != NULL)
-        read_percent(builder, by, RN_ADAPT_MIN_STEP, 100,
+        read_percent(builder, by, RN_RAMP_MIN_STEP, 100,
                      "each step upwards is a percentage of the limit as written, from 5% to 100%",
                      &plan->by);
 }
@@ -147,7 +147,7 @@ static void read_steps(struct rn_builder *builder, const struct rn_node *map,
 
 /* How far from the threshold a signal is calm by default: 10 points of a share, but at most half
  * of the threshold; of durations and numbers a fifth. */
-static int64_t default_calm(const struct rn_adapt_condition *when, enum rn_signal_unit unit)
+static int64_t default_calm(const struct rn_ramp_condition *when, enum rn_signal_unit unit)
 {
     int64_t size = when->threshold < 0 ? -when->threshold : when->threshold;
     int64_t margin = size / 5;
@@ -161,7 +161,7 @@ static void read_restore(struct rn_builder *builder, const struct rn_node *map,
                          struct rn_rule_adapt *adapt)
 {
     static const char *const keys[] = {"below", "above", "for", "by", "every"};
-    struct rn_adapt_plan *plan = &adapt->plan;
+    struct rn_ramp_plan *plan = &adapt->plan;
     const char *right = plan->when.above ? "below" : "above";
     const struct rn_node *wrong = rn_node_find(map, plan->when.above ? "above" : "below");
     const struct rn_node *calm = rn_node_find(map, right);
@@ -194,7 +194,7 @@ static void read_adapt(struct rn_builder *builder, const struct rn_node *map,
     const struct rn_node *when, *to, *restore = rn_node_find(map, "restore");
     uint32_t errors = builder->report->count[RN_ERROR];
 
-    adapt->plan = (struct rn_adapt_plan){
+    adapt->plan = (struct rn_ramp_plan){
         .percent = 50, .by = 10, .for_ns = 30 * SECOND_NS, .every_ns = 10 * SECOND_NS};
     if (map->kind != RN_NODE_MAP) {
         rn_report_error(
@@ -252,7 +252,7 @@ void rn_native_elastic(struct rn_builder *builder, const struct rn_node *node, s
     const struct rn_node *up_to, *condition;
     uint32_t errors = builder->report->count[RN_ERROR];
 
-    elastic->plan = (struct rn_adapt_plan){
+    elastic->plan = (struct rn_ramp_plan){
         .percent = 200, .by = 10, .for_ns = 30 * SECOND_NS, .every_ns = 10 * SECOND_NS};
     if (!rn_native_expect_map(builder, node, "{up_to: 200%, while: cpu below 50%}"))
         return;
@@ -280,10 +280,10 @@ static uint64_t scaled(uint64_t cap, unsigned percent)
     return units == 0 && cap != 0 ? 1 : units;
 }
 
-static void add_factors(const struct rn_adapt_plan *plan, bool wanted[RN_FACTOR_MAX + 1])
+static void add_factors(const struct rn_ramp_plan *plan, bool wanted[RN_FACTOR_MAX + 1])
 {
-    uint16_t ladder[RN_ADAPT_LADDER_MAX];
-    size_t count = rn_adapt_ladder(plan, ladder);
+    uint16_t ladder[RN_RAMP_LADDER_MAX];
+    size_t count = rn_ramp_ladder(plan, ladder);
 
     for (size_t i = 0; i < count; i++)
         wanted[ladder[i]] = true;
@@ -332,6 +332,13 @@ void rn_native_adapt_check(struct rn_builder *builder, const struct rn_node *map
                             "the lowered amount until the period ends; use a limit such as 1000 "
                             "per hour beside the quota, in a rule of its own",
                             node->key->text.data);
+            return;
+        }
+        if (limit->limit.form == RN_FORM_ADAPTIVE) {
+            rn_report_error(builder->report, node->key->at,
+                            "%s is not for an adaptive limit, which follows the load by itself; "
+                            "leave %s out, or write a fixed number such as 20 concurrent",
+                            node->key->text.data, node->key->text.data);
             return;
         }
         if (elastic != NULL && limit->limit.form == RN_FORM_STEP) {

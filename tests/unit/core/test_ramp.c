@@ -9,47 +9,47 @@
 
 #include <cmocka.h>
 
-#include "core/adapt.h"
+#include "core/ramp.h"
 
 #define SECOND INT64_C(1000000000)
 #define PERCENT (RN_SIGNAL_UNIT / 100)
 
 /* adapt: {when: cpu above 80%, to: 50%} */
-static const struct rn_adapt_plan cpu_plan = {.when = {true, 80 * PERCENT},
-                                              .calm_threshold = 70 * PERCENT,
-                                              .percent = 50,
-                                              .by = 10,
-                                              .for_ns = 30 * SECOND,
-                                              .every_ns = 10 * SECOND};
+static const struct rn_ramp_plan cpu_plan = {.when = {true, 80 * PERCENT},
+                                             .calm_threshold = 70 * PERCENT,
+                                             .percent = 50,
+                                             .by = 10,
+                                             .for_ns = 30 * SECOND,
+                                             .every_ns = 10 * SECOND};
 /* elastic: {up_to: 200%, while: cpu below 50%} */
-static const struct rn_adapt_plan surplus_plan = {.when = {false, 50 * PERCENT},
-                                                  .percent = 200,
-                                                  .by = 10,
-                                                  .for_ns = 30 * SECOND,
-                                                  .every_ns = 10 * SECOND};
+static const struct rn_ramp_plan surplus_plan = {.when = {false, 50 * PERCENT},
+                                                 .percent = 200,
+                                                 .by = 10,
+                                                 .for_ns = 30 * SECOND,
+                                                 .every_ns = 10 * SECOND};
 
-static unsigned lower(struct rn_adapt_state *s, int64_t second, int64_t percent)
+static unsigned lower(struct rn_ramp_state *s, int64_t second, int64_t percent)
 {
     int64_t value = percent * PERCENT;
 
-    return rn_adapt_lower(&cpu_plan, s, second * SECOND, percent < 0 ? NULL : &value);
+    return rn_ramp_lower(&cpu_plan, s, second * SECOND, percent < 0 ? NULL : &value);
 }
 
-static unsigned raise_to(struct rn_adapt_state *s, int64_t second, int64_t percent, bool lowered)
+static unsigned raise_to(struct rn_ramp_state *s, int64_t second, int64_t percent, bool lowered)
 {
     int64_t value = percent * PERCENT;
 
-    return rn_adapt_raise(&surplus_plan, s, second * SECOND, percent < 0 ? NULL : &value, lowered);
+    return rn_ramp_raise(&surplus_plan, s, second * SECOND, percent < 0 ? NULL : &value, lowered);
 }
 
 /* ---- by hand */
 
 static void a_value_beyond_the_threshold_lowers_at_once(void **state)
 {
-    struct rn_adapt_state s;
+    struct rn_ramp_state s;
 
     (void)state;
-    rn_adapt_start(&cpu_plan, &s, 100);
+    rn_ramp_start(&cpu_plan, &s, 100);
     assert_int_equal(lower(&s, 0, 80), 100);
     assert_int_equal(lower(&s, 0, 81), 50);
     assert_int_equal(lower(&s, 1, 100), 50);
@@ -57,10 +57,10 @@ static void a_value_beyond_the_threshold_lowers_at_once(void **state)
 
 static void a_lowered_factor_is_restored_in_steps_after_a_calm_time(void **state)
 {
-    struct rn_adapt_state s;
+    struct rn_ramp_state s;
 
     (void)state;
-    rn_adapt_start(&cpu_plan, &s, 100);
+    rn_ramp_start(&cpu_plan, &s, 100);
     lower(&s, 0, 90);
     for (int64_t t = 1; t <= 30; t++)
         assert_int_equal(lower(&s, t, 60), 50);
@@ -70,10 +70,10 @@ static void a_lowered_factor_is_restored_in_steps_after_a_calm_time(void **state
 
 static void a_value_between_the_thresholds_begins_the_calm_time_again(void **state)
 {
-    struct rn_adapt_state s;
+    struct rn_ramp_state s;
 
     (void)state;
-    rn_adapt_start(&cpu_plan, &s, 100);
+    rn_ramp_start(&cpu_plan, &s, 100);
     lower(&s, 0, 90);
     for (int64_t t = 1; t < 30; t++)
         lower(&s, t, 60);
@@ -85,10 +85,10 @@ static void a_value_between_the_thresholds_begins_the_calm_time_again(void **sta
 
 static void a_drop_while_restoring_lowers_again(void **state)
 {
-    struct rn_adapt_state s;
+    struct rn_ramp_state s;
 
     (void)state;
-    rn_adapt_start(&cpu_plan, &s, 100);
+    rn_ramp_start(&cpu_plan, &s, 100);
     lower(&s, 0, 90);
     for (int64_t t = 1; t <= 45; t++)
         lower(&s, t, 10);
@@ -100,15 +100,15 @@ static void a_drop_while_restoring_lowers_again(void **state)
 
 static void a_stale_signal_restores_in_steps_and_ends_a_surplus_at_once(void **state)
 {
-    struct rn_adapt_state s;
+    struct rn_ramp_state s;
 
     (void)state;
-    rn_adapt_start(&cpu_plan, &s, 100);
+    rn_ramp_start(&cpu_plan, &s, 100);
     lower(&s, 0, 90);
     for (int64_t t = 1; t <= 30; t++)
         assert_int_equal(lower(&s, t, -1), 50);
     assert_int_equal(lower(&s, 31, -1), 60);
-    rn_adapt_start(&surplus_plan, &s, 100);
+    rn_ramp_start(&surplus_plan, &s, 100);
     for (int64_t t = 0; t < 30; t++)
         assert_int_equal(raise_to(&s, t, 20, false), 100);
     for (int64_t t = 30; t < 300; t++)
@@ -119,10 +119,10 @@ static void a_stale_signal_restores_in_steps_and_ends_a_surplus_at_once(void **s
 
 static void a_surplus_ends_when_its_condition_does_or_an_adapt_lowers(void **state)
 {
-    struct rn_adapt_state s;
+    struct rn_ramp_state s;
 
     (void)state;
-    rn_adapt_start(&surplus_plan, &s, 100);
+    rn_ramp_start(&surplus_plan, &s, 100);
     for (int64_t t = 0; t <= 60; t++)
         raise_to(&s, t, 20, false);
     assert_int_equal(s.percent, 140);
@@ -136,16 +136,16 @@ static void a_surplus_ends_when_its_condition_does_or_an_adapt_lowers(void **sta
 
 static void a_restart_begins_at_most_where_it_stopped(void **state)
 {
-    struct rn_adapt_state s;
+    struct rn_ramp_state s;
 
     (void)state;
     for (unsigned p = 1; p <= 400; p++) {
         unsigned at = p < 50 ? 50 : p > 100 ? 100 : p / 10 * 10;
 
-        rn_adapt_start(&cpu_plan, &s, p);
+        rn_ramp_start(&cpu_plan, &s, p);
         assert_int_equal(s.percent, at);
         assert_int_equal(lower(&s, 0, -1), at);
-        rn_adapt_start(&surplus_plan, &s, p);
+        rn_ramp_start(&surplus_plan, &s, p);
         assert_int_equal(s.percent, 100);
     }
 }
@@ -153,19 +153,19 @@ static void a_restart_begins_at_most_where_it_stopped(void **state)
 static void a_ladder_holds_every_step(void **state)
 {
     static const uint16_t down[] = {50, 60, 70, 80, 90, 100};
-    struct rn_adapt_plan odd = {.percent = 115, .by = 10}, smallest = {.percent = 1, .by = 5};
-    struct rn_adapt_plan largest = {.percent = 400, .by = 5};
-    uint16_t out[RN_ADAPT_LADDER_MAX];
+    struct rn_ramp_plan odd = {.percent = 115, .by = 10}, smallest = {.percent = 1, .by = 5};
+    struct rn_ramp_plan largest = {.percent = 400, .by = 5};
+    uint16_t out[RN_RAMP_LADDER_MAX];
 
     (void)state;
-    assert_int_equal(rn_adapt_ladder(&cpu_plan, out), 6);
+    assert_int_equal(rn_ramp_ladder(&cpu_plan, out), 6);
     assert_memory_equal(out, down, sizeof down);
-    assert_int_equal(rn_adapt_ladder(&odd, out), 3);
+    assert_int_equal(rn_ramp_ladder(&odd, out), 3);
     assert_int_equal(out[1], 110);
     assert_int_equal(out[2], 115);
-    assert_int_equal(rn_adapt_ladder(&smallest, out), 21);
+    assert_int_equal(rn_ramp_ladder(&smallest, out), 21);
     assert_int_equal(out[0], 1);
-    assert_int_equal(rn_adapt_ladder(&largest, out), 61);
+    assert_int_equal(rn_ramp_ladder(&largest, out), 61);
 }
 
 /* ---- promises, on random and adversarial traces */
@@ -183,8 +183,8 @@ static uint64_t any(uint64_t below)
 enum trace { NOISE, EDGE, BURSTS, HOSTILE };
 
 /* Share in whole percent, or -1 for stale. HOSTILE is calm just until a step is due. */
-static int64_t next_value(enum trace trace, const struct rn_adapt_state *s,
-                          const struct rn_adapt_plan *plan, int64_t now)
+static int64_t next_value(enum trace trace, const struct rn_ramp_state *s,
+                          const struct rn_ramp_plan *plan, int64_t now)
 {
     bool is_due = s->calm && now - s->calm_since_ns >= plan->for_ns;
 
@@ -208,7 +208,7 @@ struct watcher {
 };
 
 /* Checks one step from `before` to `after`. `is_calm`: the value permits to go up. */
-static void watch(struct watcher *w, const struct rn_adapt_plan *plan, int64_t now, unsigned before,
+static void watch(struct watcher *w, const struct rn_ramp_plan *plan, int64_t now, unsigned before,
                   unsigned after, bool is_calm)
 {
     if (!is_calm) {
@@ -233,10 +233,10 @@ static void watch(struct watcher *w, const struct rn_adapt_plan *plan, int64_t n
     w->last_step = now;
 }
 
-static bool is_member(const struct rn_adapt_plan *plan, unsigned percent)
+static bool is_member(const struct rn_ramp_plan *plan, unsigned percent)
 {
-    uint16_t ladder[RN_ADAPT_LADDER_MAX];
-    size_t count = rn_adapt_ladder(plan, ladder);
+    uint16_t ladder[RN_RAMP_LADDER_MAX];
+    size_t count = rn_ramp_ladder(plan, ladder);
 
     for (size_t i = 0; i < count; i++)
         if (ladder[i] == percent)
@@ -244,23 +244,23 @@ static bool is_member(const struct rn_adapt_plan *plan, unsigned percent)
     return false;
 }
 
-static void run_trace(const struct rn_adapt_plan *plan, enum trace trace, uint32_t steps)
+static void run_trace(const struct rn_ramp_plan *plan, enum trace trace, uint32_t steps)
 {
-    struct rn_adapt_state s;
+    struct rn_ramp_state s;
     struct watcher w = {.rising = false};
     int64_t now = 0;
     uint64_t turns = 0;
 
-    rn_adapt_start(plan, &s, 100);
+    rn_ramp_start(plan, &s, 100);
     for (uint32_t i = 0; i < steps; i++) {
         int64_t percent = next_value(trace, &s, plan, now), value = percent * PERCENT;
         bool stale = percent<0, raises = plan->percent> 100, was_rising = w.rising;
         bool lowered = raises && any(100) == 0;
-        bool holds = !stale && rn_adapt_holds(&plan->when, value);
+        bool holds = !stale && rn_ramp_holds(&plan->when, value);
         bool calm = raises ? holds && !lowered : stale || value < plan->calm_threshold;
         unsigned before = s.percent;
-        unsigned after = raises ? rn_adapt_raise(plan, &s, now, stale ? NULL : &value, lowered)
-                                : rn_adapt_lower(plan, &s, now, stale ? NULL : &value);
+        unsigned after = raises ? rn_ramp_raise(plan, &s, now, stale ? NULL : &value, lowered)
+                                : rn_ramp_lower(plan, &s, now, stale ? NULL : &value);
 
         watch(&w, plan, now, before, after, calm);
         turns += w.rising && !was_rising;
@@ -276,7 +276,7 @@ static void run_trace(const struct rn_adapt_plan *plan, enum trace trace, uint32
 
 static void promises_hold_on_every_trace(void **state)
 {
-    struct rn_adapt_plan plans[] = {cpu_plan, surplus_plan, cpu_plan, surplus_plan};
+    struct rn_ramp_plan plans[] = {cpu_plan, surplus_plan, cpu_plan, surplus_plan};
 
     (void)state;
     plans[2].by = 7;
@@ -293,10 +293,10 @@ static void promises_hold_on_every_trace(void **state)
 /* A clock that steps back never makes a step upwards come early. */
 static void a_clock_that_steps_back_only_delays(void **state)
 {
-    struct rn_adapt_state s;
+    struct rn_ramp_state s;
 
     (void)state;
-    rn_adapt_start(&cpu_plan, &s, 100);
+    rn_ramp_start(&cpu_plan, &s, 100);
     lower(&s, 100, 90);
     for (int64_t t = 101; t < 130; t++)
         assert_int_equal(lower(&s, t, 10), 50);

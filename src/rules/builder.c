@@ -280,12 +280,11 @@ static bool fits_envoy(const struct rn_rule *rule)
     return !rule->by_outcome;
 }
 
-/* Whether a rule uses an attribute from a database, besides its conditions. */
-static bool looks_up(struct rn_builder *builder, const struct rn_rule *rule)
+static enum rn_tier_choice tier_choice(struct rn_builder *builder, const struct rn_rule *rule)
 {
     const uint16_t single[] = {rule->tier_attribute, rule->tier_second, rule->cost.attribute,
                                rule->priority.attribute};
-    bool found = false;
+    bool found = rule->tier_second != RN_NO_ATTRIBUTE;
 
     for (size_t i = 0; i < RN_COUNT(single); i++)
         found |= single[i] != RN_NO_ATTRIBUTE &&
@@ -294,7 +293,9 @@ static bool looks_up(struct rn_builder *builder, const struct rn_rule *rule)
         for (uint8_t n = 0; n < rule->key[i].count; n++)
             found |= rn_builder_attribute_at(builder, rule->key[i].attributes[n])->source ==
                      RN_SOURCE_GEO;
-    return found;
+    if (found)
+        return RN_TIER_LOOK_UP;
+    return rule->tier_attribute == RN_NO_ATTRIBUTE ? RN_TIER_ONLY : RN_TIER_BY_ONE;
 }
 
 struct rn_ruleset *rn_builder_finish(struct rn_builder *builder)
@@ -308,7 +309,7 @@ struct rn_ruleset *rn_builder_finish(struct rn_builder *builder)
     for (uint32_t i = 0; i < builder->rules.count; i++) {
         rules[i] = *((struct rn_rule **)builder->rules.items)[i];
         rn_rule_entitle(&rules[i]);
-        rules[i].looks_up = !rules[i].envoy && looks_up(builder, &rules[i]);
+        rules[i].tier_choice = rules[i].envoy ? RN_TIER_ONLY : tier_choice(builder, &rules[i]);
         rules[i].for_envoy = rules[i].envoy || (ruleset->apply_to_envoy && fits_envoy(&rules[i]));
     }
     for (uint32_t i = 0; i < builder->references.count; i++)

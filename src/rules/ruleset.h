@@ -167,13 +167,20 @@ struct rn_rule_values {
     uint32_t from_request;        /* bit i: the value of level i comes from the request */
 };
 
+/* How the tier of a request is found. */
+enum rn_tier_choice {
+    RN_TIER_ONLY,    /* tiers[0] is for all clients */
+    RN_TIER_BY_ONE,  /* by tier_attribute */
+    RN_TIER_LOOK_UP, /* by two attributes, or key, tiers, cost or priority use one that is
+                        RN_SOURCE_GEO */
+};
+
 struct rn_rule {
     struct rn_slice name;
     char title[RATION_NAME_SIZE]; /* the name in replies: cut to fit, then zeros */
     struct rn_slice file;
     uint32_t line, column;
     uint32_t index; /* in ruleset->rules: the order of the files */
-    bool looks_up;  /* key, tiers, cost or priority use an attribute that is RN_SOURCE_GEO */
     bool envoy;     /* found by descriptors (envoy/envoy.h), never by attributes */
     bool for_envoy; /* applies to requests of Envoy's protocol: an Envoy rule, or under
                        apply_to_envoy a native one that does not depend on a request's end */
@@ -185,6 +192,7 @@ struct rn_rule {
     const struct rn_key_part *key; /* none: one counter for all */
     uint32_t key_count;
 
+    enum rn_tier_choice tier_choice;
     uint16_t tier_attribute; /* RN_NO_ATTRIBUTE: tiers[0] is for all clients */
     uint16_t tier_second;    /* by: [tier, country]; RN_NO_ATTRIBUTE: one attribute chooses */
     const struct rn_tier *tiers;

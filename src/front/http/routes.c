@@ -233,8 +233,8 @@ static const struct rn_route routes[] = {
     {RN_POST, "/v1/renew", rn_front_http_renew},
     {RN_POST, "/v1/release", rn_front_http_release},
     {RN_POST, "/v1/charge", rn_front_http_charge},
-    {RN_POST, "/v1/outcome", rn_front_http_outcome},
     {RN_POST, "/json", answer_descriptors},
+    {RN_POST, "/v1/outcome", rn_front_http_outcome},
     {RN_GET, "/healthz", answer_health},
     {RN_GET, "/healthcheck", answer_healthcheck},
 };

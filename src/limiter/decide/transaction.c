@@ -41,13 +41,13 @@
 #include "limiter/factor.h"
 #include "limiter/limiter.h"
 
+/* The limit of an item is the step in force already. */
 RN_INLINE static void ask(struct rn_transaction *tx, size_t item, const struct rn_compiled *l,
                           enum rn_op op, uint64_t cost)
 {
     struct rn_charge *charge = &tx->batch[tx->batch_n];
 
     tx->item_of[tx->batch_n++] = (uint8_t)item;
-    l = rn_factor_step(l);
     charge->limit = &l->limit;
     charge->key = tx->items[item].key ^ tx->items[item].limit->salt ^ l->salt;
     charge->flags = l->charge_flags;
@@ -62,7 +62,7 @@ RN_INLINE static void ask(struct rn_transaction *tx, size_t item, const struct r
 void rn_transaction_ask(struct rn_transaction *tx, size_t item, const struct rn_compiled *l,
                         enum rn_op op, uint64_t cost)
 {
-    ask(tx, item, l, op, cost);
+    ask(tx, item, rn_factor_step(l), op, cost);
 }
 
 /* The error of a shadow limit stays with its charge and stops no request. */

@@ -12,6 +12,7 @@
 
 #include "limiter/decide/gather.h"
 #include "limiter/decide/workspace.h"
+#include "limiter/factor.h"
 #include "limiter/tickets/receipt.h"
 #include "limiter/tickets/reservation.h"
 #include "limiter/tickets/ticket.h"
@@ -59,7 +60,8 @@ int rn_charge_later_finish(struct rn_transaction *tx, const struct rn_book *book
 static void add(struct rn_transaction *tx, const struct rn_book *book,
                 const struct ration_receipt *receipt, const struct rn_compiled *l, uint64_t units)
 {
-    struct rn_transaction_item *item = rn_transaction_add(tx, l, receipt->hash, units);
+    struct rn_transaction_item *item =
+        rn_transaction_add(tx, rn_factor_step(l), receipt->hash, units);
 
     item->shift_ns =
         rn_gather_shift_ns(&book->ruleset->rules[l->index], receipt->hash ^ receipt->salt);

@@ -51,17 +51,11 @@ static RN_ASIDE const struct rn_tier *tier_of_two(const struct rn_match_input *s
     return &rule->tiers[rule->default_tier];
 }
 
-static inline const struct rn_tier *tier_of(const struct rn_match_input *s,
-                                            const struct rn_rule *rule)
+static const struct rn_tier *tier_of_one(const struct rn_match_input *s, const struct rn_rule *rule)
 {
     const struct rn_values *values = s->values;
-    struct rn_slice value;
+    struct rn_slice value = values->value[rule->tier_attribute];
 
-    if (rule->tier_attribute == RN_NO_ATTRIBUTE)
-        return rule->tiers;
-    if (rn_unlikely(rule->tier_second != RN_NO_ATTRIBUTE))
-        return tier_of_two(s, rule);
-    value = values->value[rule->tier_attribute];
     for (uint32_t i = 0; value.len > 0 && i < rule->tier_count; i++)
         if (rn_slice_equal(rule->tiers[i].value, value))
             return &rule->tiers[i];
@@ -73,9 +67,12 @@ static inline const struct rn_tier *tier_of(const struct rn_match_input *s,
                : NULL;
 }
 
-/* Finds the attributes that a rule uses besides its conditions. */
-static RN_ASIDE void look_up(const struct rn_match_input *s, const struct rn_rule *rule)
+/* Of a rule with tiers, or with attributes that must be found first. */
+static RN_ASIDE const struct rn_tier *find_tier(const struct rn_match_input *s,
+                                                const struct rn_rule *rule)
 {
+    if (rn_likely(rule->tier_choice == RN_TIER_BY_ONE))
+        return tier_of_one(s, rule);
     const uint16_t single[] = {rule->tier_attribute, rule->tier_second, rule->cost.attribute,
                                rule->priority.attribute};
 
@@ -85,21 +82,22 @@ static RN_ASIDE void look_up(const struct rn_match_input *s, const struct rn_rul
     for (uint32_t i = 0; i < rule->key_count; i++)
         for (uint8_t n = 0; n < rule->key[i].count; n++)
             rn_values_find(s->ruleset, s->values, rule->key[i].attributes[n]);
+    if (rule->tier_attribute == RN_NO_ATTRIBUTE)
+        return rule->tiers;
+    return rule->tier_second != RN_NO_ATTRIBUTE ? tier_of_two(s, rule) : tier_of_one(s, rule);
 }
 
 /* Judges a rule with an alternative that holds. Sets *tier if the rule applies. */
 static inline __attribute__((always_inline)) struct rn_reason
 judge(const struct rn_match_input *s, const struct rn_rule *rule, const struct rn_tier **tier)
 {
-    const struct rn_tier *chosen;
+    const struct rn_tier *chosen =
+        rn_likely(rule->tier_choice == RN_TIER_ONLY) ? rule->tiers : find_tier(s, rule);
     uint32_t i = 0;
 
-    if (rn_unlikely(rule->looks_up))
-        look_up(s, rule);
     for (uint32_t at = 0; at < rule->key_count; at++)
         if (present_one(&rule->key[at], s->values) == RN_NO_ATTRIBUTE)
             return (struct rn_reason){.why = RN_WHY_NO_KEY, .at = at};
-    chosen = tier_of(s, rule);
     if (!chosen)
         return (struct rn_reason){.why = RN_WHY_NO_TIER};
     *tier = chosen;
@@ -244,50 +242,55 @@ struct search {
     uint64_t segments[RN_INDEX_SEGMENTS];
 };
 
-/* Keeps the list sorted. The index may propose a rule twice, for different alternatives. */
-static inline __attribute__((always_inline)) void insert(struct search *s, struct found new)
+/* Keeps the list sorted. The index may propose a rule twice, for different alternatives. False:
+ * there are too many. */
+static inline __attribute__((always_inline)) bool insert(struct search *s, struct found new)
 {
     uint32_t at = s->count;
 
     while (at > 0 && s->found[at - 1].rule > new.rule)
         at--;
     if (at > 0 && s->found[at - 1].rule == new.rule)
-        return;
+        return true;
     if (s->count == RN_MATCHES_MAX) {
         s->too_many = true;
-        return;
+        return false;
     }
     if (at != s->count)
         memmove(&s->found[at + 1], &s->found[at], (s->count - at) * sizeof new);
     s->found[at] = new;
     s->count++;
+    return true;
 }
 
+static uint32_t ask_late(struct search *s, uint32_t node, const struct rn_index_probe *probe);
+
 /* The node that the request's answer to a question leads to; RN_INDEX_NONE: none. */
-static uint32_t ask(struct search *s, uint32_t node, const struct rn_index_probe *probe)
+RN_INLINE static uint32_t ask(struct search *s, uint32_t node, const struct rn_index_probe *probe)
 {
     struct rn_slice value = s->scene.values->value[probe->attribute];
     uint64_t answer = rn_index_seed(probe->attribute, probe->mask);
 
-    if (!value.data && s->scene.ruleset->databases)
-        value = rn_values_find(s->scene.ruleset, s->scene.values, probe->attribute);
-    if (!value.data || (probe->mask == 0 && value.len > probe->longest))
+    if (!value.data)
+        return s->scene.ruleset->databases ? ask_late(s, node, probe) : RN_INDEX_NONE;
+    if (probe->mask == 0 && value.len > probe->longest)
         return RN_INDEX_NONE;
     if (probe->mask == 0)
         return rn_index_find(s->scene.index, node, rn_index_hash(answer, value));
     if (s->path != probe->attribute) { /* hash its segments */
         s->path = probe->attribute;
-        s->segment_count = 0;
-        for (size_t at = 0, begin; s->segment_count < RN_INDEX_SEGMENTS;) {
-            while (at < value.len && value.data[at] == '/')
+        uint32_t n = 0;
+
+        for (size_t at = 0; at < value.len && n < RN_INDEX_SEGMENTS;) {
+            size_t begin = at++;
+
+            if (value.data[begin] == '/')
+                continue;
+            while (at < value.len && value.data[at] != '/')
                 at++;
-            if (at == value.len)
-                break;
-            for (begin = at; at < value.len && value.data[at] != '/';)
-                at++;
-            s->segments[s->segment_count++] =
-                rn_index_hash(0, (struct rn_slice){value.data + begin, at - begin});
+            s->segments[n++] = rn_index_hash(0, (struct rn_slice){value.data + begin, at - begin});
         }
+        s->segment_count = n;
     }
     if (probe->mask >> s->segment_count)
         return RN_INDEX_NONE;
@@ -297,13 +300,22 @@ static uint32_t ask(struct search *s, uint32_t node, const struct rn_index_probe
     return rn_index_find(s->scene.index, node, answer);
 }
 
+/* Asks about an attribute that was not looked up yet, or is absent. */
+static RN_ASIDE uint32_t ask_late(struct search *s, uint32_t node,
+                                  const struct rn_index_probe *probe)
+{
+    return rn_values_find(s->scene.ruleset, s->scene.values, probe->attribute).data
+               ? ask(s, node, probe)
+               : RN_INDEX_NONE;
+}
+
 /* Recurses at most DEPTH_MAX (index_build.c) deep. */
 RN_HOT static void visit(struct search *s, uint32_t number)
 {
     const struct rn_match_index *index = s->scene.index;
     const struct rn_index_node *node = &index->nodes[number];
 
-    for (uint32_t i = 0; i < node->candidate_count && !s->too_many; i++) {
+    for (uint32_t i = 0; i < node->candidate_count; i++) {
         const struct rn_index_candidate *c =
             &index->candidates[index->found[node->first_candidate + i]];
         struct found new = {c->rule, NULL};
@@ -313,14 +325,17 @@ RN_HOT static void visit(struct search *s, uint32_t number)
                 c->condition_count)
             continue;
         judge(&s->scene, new.rule, &new.tier);
-        if (new.tier)
-            insert(s, new);
+        if (new.tier && !insert(s, new))
+            return;
     }
-    for (uint32_t i = 0; i < node->probe_count && !s->too_many; i++) {
+    for (uint32_t i = 0; i < node->probe_count; i++) {
         uint32_t leads = ask(s, number, &index->probes[node->first_probe + i]);
 
-        if (leads != RN_INDEX_NONE)
-            visit(s, leads);
+        if (leads == RN_INDEX_NONE)
+            continue;
+        visit(s, leads);
+        if (s->too_many)
+            return;
     }
 }
 
@@ -382,7 +397,7 @@ static RN_ASIDE void visit_others(struct search *s, struct rn_values *values)
         if (new.tier)
             insert(s, new);
     }
-    for (uint32_t n = 1; n < values->paths.count; n++) {
+    for (uint32_t n = 1; n < values->paths.count && !s->too_many; n++) {
         rn_values_read_as(ruleset, values, n);
         s->path = RN_NO_ATTRIBUTE;
         visit(s, 0);

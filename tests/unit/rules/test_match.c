@@ -229,6 +229,7 @@ static const struct rn_tier *tier_for(const char *value, uint32_t default_tier, 
     struct rn_match explained;
 
     rules[0] = plain_rule();
+    rules[0].tier_choice = RN_TIER_BY_ONE;
     rules[0].tier_attribute = TIER;
     rules[0].tiers = tiers;
     rules[0].tier_count = 3;

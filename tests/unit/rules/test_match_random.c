@@ -124,6 +124,7 @@ static struct rn_rule random_rule(struct rn_arena *arena, uint32_t most_conditio
     rule.key_count = random_below(3);
     rule.key = &keys[random_below(2)];
     if (random_below(3) == 0) {
+        rule.tier_choice = RN_TIER_BY_ONE;
         rule.tier_attribute = TIER;
         rule.tiers = tiers;
         rule.tier_count = 3;

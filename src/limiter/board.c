@@ -49,6 +49,24 @@ uint64_t *rn_board_entry(struct rn_table *table, enum rn_board_kind kind, struct
     return search(table, head_of(table, kind, name, words), true);
 }
 
+uint64_t *rn_board_reuse(struct rn_table *table, enum rn_board_kind kind, struct rn_slice name,
+                         uint32_t words, int64_t idle_since_ns)
+{
+    uint64_t *board = rn_table_board(table), wanted = head_of(table, kind, name, words), size;
+
+    for (uint64_t at = 0; at + 1 + words <= BOARD_WORDS; at += 1 + size) {
+        uint64_t head = __atomic_load_n(&board[at], __ATOMIC_ACQUIRE);
+
+        size = head & ((1u << SIZE_BITS) - 1);
+        if (size == words &&
+            (int64_t)__atomic_load_n(&board[at + 1], __ATOMIC_RELAXED) < idle_since_ns &&
+            __atomic_compare_exchange_n(&board[at], &head, wanted, false, __ATOMIC_ACQ_REL,
+                                        __ATOMIC_ACQUIRE))
+            return &board[at + 1];
+    }
+    return NULL;
+}
+
 uint64_t *rn_board_find(struct rn_table *table, enum rn_board_kind kind, struct rn_slice name,
                         uint32_t words)
 {

@@ -3,7 +3,8 @@
  * The board: a small area of the table (rn_table_board) for values that all its users share and
  * that are no states of keys: the factors of rules, signals, histograms. It is divided into
  * entries, each found by its kind and name. Entries are made without a lock and never freed: a
- * pointer to one holds as long as the table is open. In a state file they outlive the process.
+ * pointer to one holds as long as the table is open, unless its kind is reused (rn_board_reuse). In
+ * a state file they outlive the process.
  *
  * All words are read and written atomically, by any process: what is read is never trusted.
  */
@@ -31,7 +32,14 @@ enum rn_board_kind {
 uint64_t *rn_board_entry(struct rn_table *table, enum rn_board_kind kind, struct rn_slice name,
                          uint32_t words);
 
-/* The same, without making one: NULL if there is none. */
+/* For a board that is full: gives this name to an entry of this size whose first word, a time, is
+ * before `idle_since_ns`, and returns its words as they are. NULL: there is none. Only for kinds
+ * whose sizes no other kind has, and whose users search their entry each time: what one of them is
+ * just writing goes to the new name. */
+uint64_t *rn_board_reuse(struct rn_table *table, enum rn_board_kind kind, struct rn_slice name,
+                         uint32_t words, int64_t idle_since_ns);
+
+/* As rn_board_entry, without making one: NULL if there is none. */
 uint64_t *rn_board_find(struct rn_table *table, enum rn_board_kind kind, struct rn_slice name,
                         uint32_t words);
 

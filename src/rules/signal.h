@@ -12,6 +12,8 @@
 
 #define RN_SIGNALS_MAX 32 /* in a ruleset */
 #define RN_ADAPTS_MAX 8   /* of a rule */
+/* The longest window of a signal: ten minutes. */
+#define RN_SIGNAL_OVER_MAX_NS INT64_C(600000000000)
 
 struct rn_rule;
 

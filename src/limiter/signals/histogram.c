@@ -5,10 +5,11 @@
  * The window of a signal is cut into SLOTS parts. An entry of the board holds for each part the
  * number of the part (time / length, plus 1) and its counts of 32 bits:
  *
- *   parts' numbers | counts of part 0 | counts of part 1 | ...
+ *   when the last part was begun, in ns | parts' numbers | counts of part 0 | ...
  *
  * The first one to count in a new part clears the counts of the old one in its place. What others
- * count at that moment may be lost.
+ * count at that moment may be lost. An entry that had no new part for longer than any window holds
+ * nothing that counts: on a full board a signal of another name gets it.
  *
  * Durations are counted in buckets, 8 for each doubling, from 64 microseconds to 67 seconds: a
  * quantile is off by at most 12 %, as values are spread evenly over a bucket.
@@ -32,7 +33,7 @@ static uint32_t counts_of(const struct rn_signal *signal)
 
 static uint32_t words_of(const struct rn_signal *signal)
 {
-    return SLOTS + SLOTS * counts_of(signal) / 2;
+    return 1 + SLOTS + SLOTS * counts_of(signal) / 2;
 }
 
 static uint64_t part_at(const struct rn_signal *signal, int64_t now_ns)
@@ -64,17 +65,30 @@ static int64_t bucket_begin(unsigned bucket)
 
 /* --- counting ----------------------------------------------------------------------------- */
 
+/* NULL: the board is full of what others still need. */
+static uint64_t *entry_of(struct rn_table *table, const struct rn_signal *signal, int64_t now_ns)
+{
+    uint32_t n = words_of(signal);
+    uint64_t *words = rn_board_entry(table, RN_BOARD_HISTOGRAM, signal->name, n);
+
+    return words != NULL ? words
+                         : rn_board_reuse(table, RN_BOARD_HISTOGRAM, signal->name, n,
+                                          now_ns - RN_SIGNAL_OVER_MAX_NS);
+}
+
 /* The counts of the current part. */
 static uint32_t *open_part(uint64_t *words, const struct rn_signal *signal, int64_t now_ns)
 {
-    uint64_t part = part_at(signal, now_ns), *number = &words[part % SLOTS];
-    uint32_t n = counts_of(signal), *counts = (uint32_t *)(words + SLOTS) + part % SLOTS * n;
+    uint64_t part = part_at(signal, now_ns), *number = &words[1 + part % SLOTS];
+    uint32_t n = counts_of(signal), *counts = (uint32_t *)(words + 1 + SLOTS) + part % SLOTS * n;
     uint64_t before = __atomic_load_n(number, __ATOMIC_ACQUIRE);
 
     if (before != part && __atomic_compare_exchange_n(number, &before, part, false,
-                                                      __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+                                                      __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+        __atomic_store_n(&words[0], (uint64_t)now_ns, __ATOMIC_RELAXED);
         for (uint32_t i = 0; i < n; i++)
             __atomic_store_n(&counts[i], 0, __ATOMIC_RELAXED);
+    }
     return counts;
 }
 
@@ -89,7 +103,7 @@ void rn_histogram_add(struct rn_table *table, const struct rn_book *book,
 
         if (signal->of != rule || (is_latency ? duration_ns < 0 : status == 0))
             continue;
-        words = rn_board_entry(table, RN_BOARD_HISTOGRAM, signal->name, words_of(signal));
+        words = entry_of(table, signal, now_ns);
         if (words == NULL)
             continue;
         uint32_t *counts = open_part(words, signal, now_ns);
@@ -116,8 +130,8 @@ static void sum_parts(const uint64_t *words, const struct rn_signal *signal, int
 
     memset(sums, 0, BUCKETS * sizeof *sums);
     for (uint32_t slot = 0; slot < SLOTS; slot++) {
-        uint64_t number = __atomic_load_n(&words[slot], __ATOMIC_ACQUIRE);
-        const uint32_t *counts = (const uint32_t *)(words + SLOTS) + slot * n;
+        uint64_t number = __atomic_load_n(&words[1 + slot], __ATOMIC_ACQUIRE);
+        const uint32_t *counts = (const uint32_t *)(words + 1 + SLOTS) + slot * n;
 
         if (number > part || number + SLOTS <= part)
             continue;

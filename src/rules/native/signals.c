@@ -9,7 +9,6 @@
 #include "rules/native/native_internal.h"
 
 #define SECOND_NS INT64_C(1000000000)
-#define OVER_MAX_NS (600 * SECOND_NS)
 #define EXPIRES_MAX_NS (3600 * SECOND_NS)
 #define NAME_MAX_LEN 63
 
@@ -119,7 +118,7 @@ static void read_prometheus(struct rn_builder *builder, const struct rn_node *ma
         signal->query = rn_builder_dup(builder, text);
     }
     signal->every_ns = 5 * SECOND_NS;
-    read_span(builder, map, "every", OVER_MAX_NS, &signal->every_ns);
+    read_span(builder, map, "every", RN_SIGNAL_OVER_MAX_NS, &signal->every_ns);
     if (signal->expires_ns < signal->every_ns)
         rn_report_error(builder->report, map->at,
                         "a value expires before the next is asked for; write expires longer than "
@@ -203,7 +202,7 @@ void rn_native_read_signal(struct rn_builder *builder, const struct rn_node *nod
     signal->over_ns = 10 * SECOND_NS;
     signal->expires_ns =
         (word == RN_SIGNAL_PUSH || word == RN_SIGNAL_PROMETHEUS ? 30 : 5) * SECOND_NS;
-    read_span(builder, node, "over", OVER_MAX_NS, &signal->over_ns);
+    read_span(builder, node, "over", RN_SIGNAL_OVER_MAX_NS, &signal->over_ns);
     read_span(builder, node, "expires", EXPIRES_MAX_NS, &signal->expires_ns);
     if (signal->source == RN_SIGNAL_LATENCY || signal->source == RN_SIGNAL_STATUS)
         builder->native->signal_notes[signal - builder->native->signals].of =

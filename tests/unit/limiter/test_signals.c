@@ -320,6 +320,34 @@ static void outcomes_leave_with_their_window(void **state)
     ration_close(r);
 }
 
+/* More names than the board has room for, one after the other. */
+static void histograms_of_signals_that_are_gone_make_room(void **state)
+{
+    struct ration *r = open_limits(NULL, 0);
+    int64_t now_ns = T0, value = 0;
+
+    (void)state;
+    for (int i = 0; i < 60; i++, now_ns += RN_SIGNAL_OVER_MAX_NS / 8) {
+        char text[400];
+
+        snprintf(text, sizeof text,
+                 "signals: { s%d: { source: latency, of: api, quantile: 90%%, over: 10s } }\n"
+                 "limits:\n"
+                 "  - name: api\n"
+                 "    key: user\n"
+                 "    limit: 100 per minute\n"
+                 "    adapt: { when: s%d above 250ms, to: 50%% }\n",
+                 i, i);
+        rules_at(r, text, now_ns);
+        assert_false(value_of(r, 0, now_ns, &value));
+        for (int k = 0; k < 20; k++)
+            tell(r, 200, i + 1, now_ns);
+        assert_true(value_of(r, 0, now_ns, &value));
+        assert_in_range(value, (i + 1) * 875, (i + 1) * 1125);
+    }
+    ration_close(r);
+}
+
 static void slow_and_failing_requests_lower_the_limit(void **state)
 {
     struct ration *r = open_rules(observed);
@@ -444,6 +472,7 @@ int main(void)
         cmocka_unit_test(one_of_two_users_of_a_file_evaluates_and_the_other_takes_over),
         cmocka_unit_test(a_quantile_is_within_an_eighth_of_the_true_one),
         cmocka_unit_test(outcomes_leave_with_their_window),
+        cmocka_unit_test(histograms_of_signals_that_are_gone_make_room),
         cmocka_unit_test(slow_and_failing_requests_lower_the_limit),
         cmocka_unit_test(eighty_percent_of_the_machine_is_not_above_eighty),
         cmocka_unit_test(every_change_is_told_once_with_its_signal),

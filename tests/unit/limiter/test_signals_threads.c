@@ -6,9 +6,11 @@
 #include "rules_fixture.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -67,6 +69,28 @@ static unsigned factor_of(struct ration *r)
 
     rn_pin_drop(&pin);
     return percent;
+}
+
+/* Threads and processes wait here until all are there, so that what follows happens at once. */
+struct gate {
+    unsigned arrived;
+};
+
+static struct gate *make_gate(void)
+{
+    struct gate *gate =
+        mmap(NULL, sizeof *gate, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+    assert_true(gate != MAP_FAILED);
+    return gate;
+}
+
+/* `times` counts from 1: how often each has come. */
+static void pass_gate(struct gate *gate, unsigned count, unsigned times)
+{
+    __atomic_fetch_add(&gate->arrived, 1, __ATOMIC_ACQ_REL);
+    while (__atomic_load_n(&gate->arrived, __ATOMIC_ACQUIRE) < count * times)
+        sched_yield();
 }
 
 /* --- the election --------------------------------------------------------------------------- */
@@ -197,21 +221,77 @@ static void one_process_evaluates_whoever_is_frozen_or_killed(void **state)
     unlink(path);
 }
 
+#define TERMS 400
+
+struct candidate {
+    const char *path;
+    struct gate *gate;
+    unsigned number;
+    unsigned *elected; /* [TERMS]: how many */
+};
+
+/* Each with a table of its own, as processes have. All terms have ended when they tick. */
+static void *run_candidate(void *arg)
+{
+    const struct candidate *candidate = arg;
+    struct ration *r = open_file(candidate->path);
+
+    r->id_seed.k0 = 2 * candidate->number;
+    for (unsigned i = 0; i < TERMS; i++) {
+        pass_gate(candidate->gate, WORKERS, i + 1);
+        ration_signals_tick(r, T0 + (int64_t)i * 2 * TERM_S * SECOND);
+        if (r->signals.is_evaluator)
+            __atomic_fetch_add(&candidate->elected[i], 1, __ATOMIC_RELAXED);
+    }
+    ration_close(r);
+    return NULL;
+}
+
+static void of_those_that_tick_at_once_one_is_elected(void **state)
+{
+    struct candidate candidates[WORKERS];
+    struct gate *gate = make_gate();
+    unsigned elected[TERMS] = {0};
+    pthread_t threads[WORKERS];
+    char path[32];
+
+    (void)state;
+    make_path(path);
+    for (unsigned i = 0; i < WORKERS; i++) {
+        candidates[i] = (struct candidate){path, gate, i, elected};
+        assert_int_equal(pthread_create(&threads[i], NULL, run_candidate, &candidates[i]), 0);
+    }
+    for (unsigned i = 0; i < WORKERS; i++)
+        pthread_join(threads[i], NULL);
+    for (unsigned i = 0; i < TERMS; i++)
+        assert_int_equal(elected[i], 1);
+    munmap(gate, sizeof *gate);
+    unlink(path);
+}
+
 /* --- outcomes ------------------------------------------------------------------------------- */
 
-#define OUTCOMES 2000
+#define OUTCOMES 20000
 
 /* A quarter of them are errors, and half of them slow. */
-static void tell_all(struct ration *r)
+static void tell_all(struct ration *r, struct gate *gate)
 {
+    pass_gate(gate, 2 * WORKERS, 1);
     for (unsigned i = 0; i < OUTCOMES; i++)
         ration_signal_outcome(r, "api", 3, i % 4 == 0 ? 500 : 200, i % 2 == 0 ? 100000000 : 1000000,
                               T0);
 }
 
+struct teller {
+    struct ration *r;
+    struct gate *gate;
+};
+
 static void *run_teller(void *arg)
 {
-    tell_all(arg);
+    const struct teller *teller = arg;
+
+    tell_all(teller->r, teller->gate);
     return NULL;
 }
 
@@ -225,6 +305,7 @@ static void outcomes_of_threads_and_processes_add_up(void **state)
     (void)state;
     make_path(path);
     struct ration *r = open_file(path);
+    struct teller teller = {r, make_gate()};
 
     /* The one that begins a part clears it: that must be over. */
     ration_signal_outcome(r, "api", 3, 500, 100000000, T0);
@@ -233,13 +314,13 @@ static void outcomes_of_threads_and_processes_add_up(void **state)
         if (pids[i] == 0) {
             struct ration *mine = open_file(path);
 
-            tell_all(mine);
+            tell_all(mine, teller.gate);
             ration_close(mine);
             _exit(0);
         }
     }
     for (unsigned i = 0; i < WORKERS; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, run_teller, r), 0);
+        assert_int_equal(pthread_create(&threads[i], NULL, run_teller, &teller), 0);
     for (unsigned i = 0; i < WORKERS; i++) {
         pthread_join(threads[i], NULL);
         waitpid(pids[i], NULL, 0);
@@ -251,6 +332,7 @@ static void outcomes_of_threads_and_processes_add_up(void **state)
     assert_int_equal(value, errors * RN_SIGNAL_UNIT / (all + 1));
     assert_true(rn_histogram_value(r->table, &signals[1], T0, &value));
     assert_in_range(value, 87500, 112500); /* the median: the first of the slow half */
+    munmap(teller.gate, sizeof *teller.gate);
     ration_close(r);
     unlink(path);
 }
@@ -303,7 +385,7 @@ static void threads_push_tell_look_and_load_rules(void **state)
 
 /* --- the board -------------------------------------------------------------------------------- */
 
-#define NAMES 300
+#define NAMES 2000
 #define BIG 100 /* words */
 
 static struct rn_slice name_of(unsigned i, char text[24])
@@ -311,12 +393,13 @@ static struct rn_slice name_of(unsigned i, char text[24])
     return (struct rn_slice){text, (size_t)snprintf(text, 24, "entry %u", i)};
 }
 
-static void count_in_all(struct ration *r)
+static void count_in_all(struct ration *r, struct gate *gate)
 {
     char text[24];
 
+    pass_gate(gate, WORKERS, 1);
     for (unsigned i = 0; i < NAMES; i++) {
-        uint64_t *words = rn_board_entry(r->table, RN_BOARD_SIGNAL, name_of(i, text), 1 + i % 3);
+        uint64_t *words = rn_board_entry(r->table, RN_BOARD_SIGNAL, name_of(i, text), 1 + i % 2);
 
         if (words != NULL)
             __atomic_fetch_add(words, 1, __ATOMIC_RELAXED);
@@ -331,13 +414,14 @@ static void processes_that_make_the_same_entry_share_it(void **state)
     (void)state;
     make_path(path);
     struct ration *r = open_file(path);
+    struct gate *gate = make_gate();
 
     for (unsigned i = 0; i < WORKERS; i++) {
         pids[i] = fork();
         if (pids[i] == 0) {
             struct ration *mine = open_file(path);
 
-            count_in_all(mine);
+            count_in_all(mine, gate);
             ration_close(mine);
             _exit(0);
         }
@@ -345,8 +429,9 @@ static void processes_that_make_the_same_entry_share_it(void **state)
     for (unsigned i = 0; i < WORKERS; i++)
         waitpid(pids[i], NULL, 0);
     for (unsigned i = 0; i < NAMES; i++)
-        assert_int_equal(*rn_board_find(r->table, RN_BOARD_SIGNAL, name_of(i, text), 1 + i % 3),
+        assert_int_equal(*rn_board_find(r->table, RN_BOARD_SIGNAL, name_of(i, text), 1 + i % 2),
                          WORKERS);
+    munmap(gate, sizeof *gate);
     ration_close(r);
     unlink(path);
 }
@@ -400,6 +485,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_process_evaluates_whoever_is_frozen_or_killed),
+        cmocka_unit_test(of_those_that_tick_at_once_one_is_elected),
         cmocka_unit_test(outcomes_of_threads_and_processes_add_up),
         cmocka_unit_test(threads_push_tell_look_and_load_rules),
         cmocka_unit_test(processes_that_make_the_same_entry_share_it),

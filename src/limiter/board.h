@@ -17,7 +17,8 @@
 
 struct rn_table;
 
-/* Numbers are part of the state file: append only. */
+/* Numbers are part of the state file: append only. The upper bits may tell kinds of one kind
+ * apart: all are below 256. */
 enum rn_board_kind {
     RN_BOARD_FACTOR = 1,    /* of a rule: see factor.h */
     RN_BOARD_SIGNAL = 2,    /* the value of a signal */

@@ -15,10 +15,17 @@
 
 enum { VALUE, TIME, WORDS }; /* TIME 0: never set, or being set */
 
+/* Each source has entries of its own: what a signal of the same name had before a reload may be a
+ * number of another unit. */
+static enum rn_board_kind kind_of(const struct rn_signal *signal)
+{
+    return (enum rn_board_kind)(RN_BOARD_SIGNAL | (unsigned)signal->source << 8);
+}
+
 bool rn_signals_set(struct rn_table *table, const struct rn_signal *signal, int64_t now_ns,
                     int64_t value)
 {
-    uint64_t *words = rn_board_entry(table, RN_BOARD_SIGNAL, signal->name, WORDS);
+    uint64_t *words = rn_board_entry(table, kind_of(signal), signal->name, WORDS);
 
     if (words == NULL)
         return false;
@@ -31,7 +38,7 @@ bool rn_signals_set(struct rn_table *table, const struct rn_signal *signal, int6
 bool rn_signals_get(struct rn_table *table, const struct rn_signal *signal, int64_t now_ns,
                     int64_t *value, int64_t *age_ns)
 {
-    const uint64_t *words = rn_board_find(table, RN_BOARD_SIGNAL, signal->name, WORDS);
+    const uint64_t *words = rn_board_find(table, kind_of(signal), signal->name, WORDS);
     uint64_t at = 0, again = 0;
 
     /* A writer is done after two stores; a killed one left 0, which is "never". */
@@ -47,7 +54,8 @@ bool rn_signals_get(struct rn_table *table, const struct rn_signal *signal, int6
 
     if (age_ns != NULL)
         *age_ns = age;
-    return known && age <= signal->expires_ns;
+    /* One of the far future would never expire: it is damaged, or of another clock. */
+    return known && age <= signal->expires_ns && (int64_t)at <= now_ns + signal->expires_ns;
 }
 
 bool rn_signals_from_double(double value, int64_t *out)

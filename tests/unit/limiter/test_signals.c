@@ -190,6 +190,40 @@ static void a_reload_keeps_the_factor_and_the_calm_time(void **state)
     ration_close(r);
 }
 
+/* 5000 of a backlog are not 5000 seconds. */
+static void a_signal_that_gets_another_source_begins_without_a_value(void **state)
+{
+    static const char slow[] = "signals: { backlog: { source: latency, of: api, quantile: 90% } }\n"
+                               "limits:\n"
+                               "  - name: api\n"
+                               "    key: user\n"
+                               "    limit: 100 per minute\n"
+                               "    adapt: { when: backlog above 250ms, to: 50% }\n";
+    struct ration *r = open_rules(follows);
+
+    (void)state;
+    push(r, "backlog", 500, T0);
+    run(r, "backlog", (double)NAN, 0, 1);
+    rules_at(r, slow, T0 + SECOND);
+    run(r, "backlog", (double)NAN, 2, 3);
+    assert_int_equal(factor_of(r, "api"), 100);
+    ration_close(r);
+}
+
+static void a_value_of_the_far_future_does_not_count(void **state)
+{
+    struct ration *r = open_rules(follows);
+
+    (void)state;
+    push(r, "backlog", 5000, T0 + MINUTE);
+    run(r, "backlog", (double)NAN, 0, 1);
+    assert_int_equal(factor_of(r, "api"), 100);
+    push(r, "backlog", 5000, T0 + 3 * SECOND); /* another thread is a little ahead */
+    run(r, "backlog", (double)NAN, 2, 2);
+    assert_int_equal(factor_of(r, "api"), 50);
+    ration_close(r);
+}
+
 static void rules_without_signals_are_as_written(void **state)
 {
     struct ration *r = open_rules(follows);
@@ -468,6 +502,8 @@ int main(void)
         cmocka_unit_test(of_several_adapts_the_lowest_counts),
         cmocka_unit_test(a_push_says_what_is_wrong),
         cmocka_unit_test(a_reload_keeps_the_factor_and_the_calm_time),
+        cmocka_unit_test(a_signal_that_gets_another_source_begins_without_a_value),
+        cmocka_unit_test(a_value_of_the_far_future_does_not_count),
         cmocka_unit_test(rules_without_signals_are_as_written),
         cmocka_unit_test(one_of_two_users_of_a_file_evaluates_and_the_other_takes_over),
         cmocka_unit_test(a_quantile_is_within_an_eighth_of_the_true_one),

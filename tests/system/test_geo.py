@@ -227,6 +227,18 @@ def test_a_damaged_or_missing_file_leaves_the_former_one_in_use(tmp_path):
         assert (metric(daemon, "current"), limit_of(daemon)) == (1, 200)
 
 
+def test_a_huge_file_that_is_no_database_is_not_read(tmp_path):
+    file = tmp_path / "geo.mmdb"
+    mmdb.write(file, ITALY)
+    with Daemon(tmp_path, RULES, OPTIONS) as daemon:
+        os.truncate(file, 3 << 30)  # zeros that take no room on the disk
+        assert "no metadata" in daemon.logged("database.refused")
+        status = open(f"/proc/{daemon.process.pid}/status").read()
+        peak = int(re.search(r"VmHWM:\s+(\d+) kB", status)[1])
+        assert peak < 1 << 20, "less than 1 GiB"
+        assert limit_of(daemon) == 100
+
+
 def test_files_are_replaced_torn_and_truncated_under_load(tmp_path):
     """Every decision is by one of the good files, and none fails."""
     file = tmp_path / "geo.mmdb"

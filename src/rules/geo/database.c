@@ -80,12 +80,31 @@ static struct stamp look_at(const char *path)
     return stat(path, &is) == 0 ? stamp_of(&is) : (struct stamp){0};
 }
 
+/* A look at the end: files of gigabytes that are no databases must not fill the memory. Small ones
+ * are read anyway. */
+static bool may_be_database(int fd, const struct stat *is)
+{
+    size_t size = RN_MMDB_END_MAX;
+    char *end = is->st_size > (off_t)size ? malloc(size) : NULL;
+    ssize_t got = end == NULL ? 0 : pread(fd, end, size, is->st_size - (off_t)size);
+    bool may_be = got != (ssize_t)size || rn_mmdb_has_metadata(end, size);
+
+    free(end);
+    return may_be;
+}
+
 /* The bytes that an open file has; NULL: *error says why. */
 static char *read_all(int fd, const struct stat *is, size_t *size, struct ration_error *error)
 {
     size_t wanted = (size_t)is->st_size, got = 0;
-    char *bytes = is->st_size > FILE_MAX ? NULL : malloc(wanted + 1);
+    char *bytes = NULL;
 
+    if (!may_be_database(fd, is)) {
+        rn_error_set(error, RATION_EPARSE, 0, "%s", rn_mmdb_no_metadata);
+        return NULL;
+    }
+    if (is->st_size <= FILE_MAX)
+        bytes = malloc(wanted + 1);
     if (bytes == NULL) {
         rn_error_set(error, RATION_ENOMEM, 0, "it has %lld bytes, more than there is memory for",
                      (long long)is->st_size);

@@ -12,8 +12,8 @@
 
 #define MARKER "\xab\xcd\xefMaxMind.com"
 #define MARKER_SIZE (sizeof MARKER - 1)
-#define METADATA_MAX (128 * 1024) /* the marker is not farther from the end */
-#define SEPARATOR 16              /* zeros between tree and data */
+#define METADATA_MAX RN_MMDB_END_MAX
+#define SEPARATOR 16 /* zeros between tree and data */
 
 /* --- values ------------------------------------------------------------------------- */
 
@@ -199,6 +199,14 @@ static const uint8_t *find_marker(const uint8_t *bytes, size_t size)
     return NULL;
 }
 
+const char rn_mmdb_no_metadata[] =
+    "it is no MaxMind DB, or its end is missing: there is no metadata";
+
+bool rn_mmdb_has_metadata(const void *end, size_t size)
+{
+    return find_marker(end, size) != NULL;
+}
+
 static bool refuse(struct ration_error *error, const char *what, uint64_t found)
 {
     rn_error_set(error, RATION_EPARSE, 0, what, found);
@@ -214,7 +222,7 @@ bool rn_mmdb_open(struct rn_mmdb *db, const void *bytes, size_t size, struct rat
     if (size == 0)
         return refuse(error, "it is empty", 0);
     if (marker == NULL)
-        return refuse(error, "it is no MaxMind DB, or its end is missing: there is no metadata", 0);
+        return refuse(error, rn_mmdb_no_metadata, 0);
     size_t before = (size_t)(marker - db->tree);
     const struct rn_mmdb_section s = {.data = marker + MARKER_SIZE,
                                       .size = (uint32_t)(size - before - MARKER_SIZE),

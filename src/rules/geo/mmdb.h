@@ -31,6 +31,12 @@ struct rn_mmdb {
     struct rn_slice title; /* such as GeoLite2-Country */
 };
 
+/* The metadata of a file are among its last bytes, not more than these. */
+#define RN_MMDB_END_MAX ((size_t)128 * 1024)
+/* Whether the end of a file has metadata: a large file that has none need not be read. */
+bool rn_mmdb_has_metadata(const void *end, size_t size);
+extern const char rn_mmdb_no_metadata[]; /* what is wrong with it then */
+
 /* Checks the metadata and where everything lies. Borrows the bytes. False: `error` says what was
  * found. */
 bool rn_mmdb_open(struct rn_mmdb *db, const void *bytes, size_t size, struct ration_error *error);

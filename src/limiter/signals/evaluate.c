@@ -16,7 +16,7 @@
 
 #define TICK_NS (RN_SECOND_NS * 9 / 10) /* a timer of a second may be early */
 #define TERM_NS (5 * RN_SECOND_NS)      /* how long a silent evaluator keeps its office */
-#define ID_BITS 20 /* 44 are left: milliseconds until the year 2527 */
+#define ID_BITS 20                      /* 44 are left: milliseconds until the year 2527 */
 
 /* --- the evaluator ------------------------------------------------------------------------ */
 

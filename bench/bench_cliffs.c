@@ -4,7 +4,7 @@
  * request without it. Instructions over RESP (RATION.CHECK), HTTP (POST /v1/check), and in the
  * library (ration_decide, ration_check).
  *
- *   bench-cliffs [clients | refusals | limits | headers]
+ *   bench-cliffs [clients | refusals | limits | headers | factor]
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +14,8 @@
 
 #include "front/http/conversation.h"
 #include "front/resp/resp_internal.h"
+#include "limiter/factor.h"
+#include "limiter/limiter.h"
 #include "paper.h"
 #include "steps.h"
 
@@ -33,6 +35,8 @@ static unsigned missed;
 struct setting {
     unsigned limits; /* that apply to each request */
     bool refused, without_headers, clients;
+    unsigned factor;   /* in percent, of rules that adapt; 0: they do not */
+    const char *limit; /* of the rules; NULL: ample */
 };
 
 /* A limiter under one setting, and requests for it. */
@@ -59,6 +63,13 @@ static struct ration_attribute attribute(const char *name, const char *value)
     return (struct ration_attribute){name, strlen(name), value, strlen(value)};
 }
 
+static const char *limit_text(const struct setting *s)
+{
+    if (s->limit)
+        return s->limit;
+    return s->refused ? "1 per hour" : "1000000 per second";
+}
+
 static void load_rules(struct ration *r, const struct setting *s)
 {
     static const char *const keys[LIMITS] = {"user", "ip", "path", "[user, ip]", "[user, path]"};
@@ -66,12 +77,25 @@ static void load_rules(struct ration *r, const struct setting *s)
 
     if (s->without_headers)
         rn_buf_putf(&text, "response: {headers: none}\n");
+    if (s->factor != 0)
+        rn_buf_putf(&text, "signals: {jobs: {source: push, expires: 30s}}\n");
     rn_buf_putf(&text, "limits:\n");
     for (unsigned i = 0; i < s->limits; i++)
-        rn_buf_putf(&text, "  - {name: api%u, when: {path: /api/**}, key: %s, limit: %s}\n", i,
-                    keys[i], s->refused ? "1 per hour" : "1000000 per second");
+        rn_buf_putf(&text, "  - {name: api%u, when: {path: /api/**}, key: %s, limit: %s%s}\n", i,
+                    keys[i], limit_text(s),
+                    s->factor != 0 ? ", adapt: {when: jobs above 1000, to: 50%}" : "");
     must(ration_rules_parse(r, "rules", text.data, text.len, NULL) == 0, "ration_rules_parse");
     rn_buf_done(&text);
+}
+
+static void set_factor(struct ration *r, unsigned percent)
+{
+    const struct rn_book *book = __atomic_load_n(&r->shelf.book, __ATOMIC_RELAXED);
+    const struct rn_rule *rule = rn_book_find(book, RN_SLICE("api0"));
+
+    must(rule != NULL, "rn_book_find");
+    rn_factor_set(r, book, rule, percent);
+    must(rn_factor_get(book, rule) == percent, "rn_factor_set");
 }
 
 /* None of them is about a client that asks. */
@@ -106,7 +130,7 @@ static void set_clients(struct ration *r)
 static void open_limiter(struct bench *b, const struct setting *s)
 {
     static const char *const names[LIMITS] = {"a", "b", "c", "d", "e"};
-    const char *text = s->refused ? "1 per hour" : "1000000 per second";
+    const char *text = limit_text(s);
     struct ration_named named[LIMITS];
     struct ration_error error;
 
@@ -159,6 +183,8 @@ static struct bench *bench_new(const struct setting *s)
     load_rules(b->front.limiter, s);
     if (s->clients)
         set_clients(b->front.limiter);
+    if (s->factor != 0)
+        set_factor(b->front.limiter, s->factor);
     must(rn_front_init(&b->front, b->front.limiter, NULL) == 0, "rn_front_init");
     make_requests(b);
     verify(b, s);
@@ -237,6 +263,7 @@ struct comparison {
 };
 
 #define ALL_WAYS ((1u << WAYS) - 1)
+#define WITH_RULES (1u << BY_RESP | 1u << BY_HTTP | 1u << BY_DECIDE)
 
 static const struct comparison comparisons[] = {
     {"clients",
@@ -244,7 +271,7 @@ static const struct comparison comparisons[] = {
      {.limits = 1},
      {.limits = 1, .clients = true},
      1.10,
-     1u << BY_RESP | 1u << BY_HTTP | 1u << BY_DECIDE},
+     WITH_RULES},
     {"refusals",
      "a refusal, against an admission",
      {.limits = 1},
@@ -259,6 +286,18 @@ static const struct comparison comparisons[] = {
      {.limits = 1},
      1.5,
      1u << BY_HTTP},
+    {"factor",
+     "a factor of 50 %, against a rule that does not adapt",
+     {.limits = 1, .limit = "1000 per second"},
+     {.limits = 1, .limit = "1000 per second", .factor = 50},
+     1.03,
+     WITH_RULES},
+    {"factor",
+     "a factor of 100 %, against a rule that does not adapt",
+     {.limits = 1, .limit = "1000 per second"},
+     {.limits = 1, .limit = "1000 per second", .factor = 100},
+     1.03,
+     WITH_RULES},
 };
 
 static void compare(const struct comparison *c)
@@ -293,8 +332,8 @@ int main(int argc, char **argv)
     }
     if (!known) {
         fprintf(stderr,
-                "bench-cliffs: the argument must be clients, refusals, limits or headers, not "
-                "\"%s\"\n",
+                "bench-cliffs: the argument must be clients, refusals, limits, headers or "
+                "factor, not \"%s\"\n",
                 argv[1]);
         return 2;
     }

@@ -97,6 +97,7 @@ bool rn_factor_compile(struct rn_compiled *l, const struct rn_factor *factor,
     l->steps = steps;
     l->factor = factor;
     l->stepped = true;
+    l->fast_steps = l->fast_path;
     l->fast_path = false;
     return true;
 }

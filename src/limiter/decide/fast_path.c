@@ -55,7 +55,7 @@ RN_INLINE static uint32_t count_limits(const struct rn_book *book, const struct 
 
         if (rn_likely(l->fast_path))
             return 1;
-        return l->stepped && l->steps[0].fast_path ? STEPPED + 1 : 0;
+        return l->fast_steps ? STEPPED + 1 : 0;
     }
     return count_several(book, matches);
 }

@@ -82,7 +82,7 @@ static void write_own(struct rn_fleet *fleet, const struct rn_book *book, struct
 struct heard {
     unsigned percent;           /* the lowest; 0: none */
     char node[NODE_DIGITS + 1]; /* that asks for it */
-    char host[sizeof((struct rn_fleet_factors *)0)->host];
+    char host[RN_FLEET_HOST];
     bool same; /* the node that asked for the least before still names the rule */
 };
 
@@ -96,9 +96,22 @@ static struct rn_slice next_line(struct rn_slice *rest)
     return line;
 }
 
-/* `50 api`. False: malformed. */
-static bool read_line(struct rn_slice line, unsigned *percent, struct rn_slice *rule)
+bool rn_fleet_factors_read_host(struct rn_slice *said, char host[RN_FLEET_HOST])
 {
+    struct rn_slice line = next_line(said);
+    size_t skip = sizeof VERSION - 1;
+
+    if (line.len <= skip || line.len - skip >= RN_FLEET_HOST ||
+        memcmp(line.data, VERSION, skip) != 0)
+        return false;
+    memset(host, 0, RN_FLEET_HOST);
+    memcpy(host, line.data + skip, line.len - skip);
+    return strspn(host, NAME_CHARACTERS) == line.len - skip;
+}
+
+bool rn_fleet_factors_read(struct rn_slice *said, unsigned *percent, struct rn_slice *rule)
+{
+    struct rn_slice line = next_line(said);
     size_t at = 0;
 
     *percent = 0;
@@ -110,30 +123,29 @@ static bool read_line(struct rn_slice line, unsigned *percent, struct rn_slice *
     return true;
 }
 
-static bool read_host(struct rn_slice line, char *host, size_t size)
+static bool is_node(struct rn_slice name)
 {
-    size_t skip = sizeof VERSION - 1;
+    char digits[NODE_DIGITS + 1] = {0};
 
-    if (line.len <= skip || line.len - skip >= size || memcmp(line.data, VERSION, skip) != 0)
+    if (name.len != NODE_DIGITS)
         return false;
-    memset(host, 0, size);
-    memcpy(host, line.data + skip, line.len - skip);
-    return strspn(host, NAME_CHARACTERS) == line.len - skip;
+    memcpy(digits, name.data, NODE_DIGITS);
+    return strspn(digits, "0123456789abcdef") == NODE_DIGITS;
 }
 
 /* Rules that this node does not have are no mistake. False: something is malformed. */
-static bool hear_node(const struct rn_fleet_factors *f, struct rn_slice node, struct rn_slice text,
+static bool hear_node(const struct rn_fleet_factors *f, struct rn_slice node, struct rn_slice said,
                       struct heard *heard)
 {
-    char host[sizeof heard->host];
-    bool good = node.len == NODE_DIGITS && text.data != NULL &&
-                read_host(next_line(&text), host, sizeof host);
+    char host[RN_FLEET_HOST];
+    struct rn_slice rule;
+    unsigned percent;
+    bool good = true;
 
-    for (bool whole = good; whole && text.len > 0;) {
-        struct rn_slice rule;
-        unsigned percent;
-
-        if (!read_line(next_line(&text), &percent, &rule)) {
+    if (!is_node(node) || !rn_fleet_factors_read_host(&said, host))
+        return false;
+    while (said.len > 0) {
+        if (!rn_fleet_factors_read(&said, &percent, &rule)) {
             good = false;
             continue;
         }

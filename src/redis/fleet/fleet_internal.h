@@ -36,12 +36,14 @@ struct rn_fleet_rules {
     int64_t told_us; /* made_us of the rules offered last */
 };
 
+#define RN_FLEET_HOST 64 /* bytes of the name of a machine, with the 0 behind it */
+
 /* Factors that nodes ask of each other. */
 struct rn_fleet_factors {
     uint64_t version; /* of the book that the rules are of, + 1; 0: none */
     struct rn_fleet_asked *rules;
     size_t count;
-    char host[64]; /* the name of this machine */
+    char host[RN_FLEET_HOST]; /* the name of this machine */
     char who[sizeof((struct rn_fleet_asked *)0)->who];
     int64_t heard_ns; /* when a reply came last, on the loop's clock */
     bool said;        /* Redis may have what this node asks for */
@@ -104,6 +106,10 @@ void rn_fleet_factors_init(struct rn_fleet *fleet);
 /* Says what this node asks for, and asks what others do. False: no call was sent, as there is
  * nothing to ask, or it failed. */
 bool rn_fleet_factors_exchange(struct rn_fleet *fleet);
+/* Reads what a node says: first the name of its machine, then line by line, until nothing is left.
+ * Each call takes one line. False: the line is malformed, `host`: all of it. */
+bool rn_fleet_factors_read_host(struct rn_slice *said, char host[RN_FLEET_HOST]);
+bool rn_fleet_factors_read(struct rn_slice *said, unsigned *percent, struct rn_slice *rule);
 
 /* rules.c */
 void rn_fleet_rules_load(struct rn_fleet *fleet);

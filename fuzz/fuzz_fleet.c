@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as a change that other nodes have shared: no crash; a change that is
- * accepted is written as the same bytes again, and can be listed. */
+ * accepted is written as the same bytes again, and can be listed. Also as the factors that another
+ * node asks for: none is out of bounds. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,12 +54,31 @@ static void tell(struct ration *r, const struct rn_replication_item *item)
     rn_replication_batch_done(&batch);
 }
 
+static void read_factors(struct rn_slice said)
+{
+    char host[RN_FLEET_HOST];
+    struct rn_slice rule;
+    unsigned percent;
+
+    if (!rn_fleet_factors_read_host(&said, host))
+        return;
+    demand(host[0] != '\0' && strlen(host) < sizeof host);
+    for (size_t left = said.len; left > 0; left = said.len) {
+        bool good = rn_fleet_factors_read(&said, &percent, &rule);
+
+        demand(said.len < left);
+        demand(!good || (percent >= 1 && percent <= 100 && rule.len > 0 &&
+                         memchr(rule.data, '\n', rule.len) == NULL));
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct rn_slice bytes = {(const char *)data, size};
     struct rn_fleet_item value;
     struct rn_client client;
 
+    read_factors(bytes);
     if (!rn_fleet_item_read(bytes, &value))
         return 0;
     write_again(bytes, &value);

@@ -80,3 +80,18 @@ unsigned rn_ramp_raise(const struct rn_ramp_plan *plan, struct rn_ramp_state *st
     climb(plan, state, now_ns, plan->percent);
     return state->percent;
 }
+
+unsigned rn_ramp_follow(const struct rn_ramp_plan *plan, struct rn_ramp_state *state,
+                        int64_t now_ns, const unsigned *asked, bool lost)
+{
+    unsigned top = asked != NULL && *asked < 100 ? *asked : 100;
+
+    state->lost |= lost || asked == NULL;
+    if (state->lost && top > state->percent) {
+        climb(plan, state, now_ns, top);
+        return state->percent;
+    }
+    state->lost = state->calm = false;
+    state->percent = (uint16_t)top;
+    return top;
+}

@@ -54,6 +54,7 @@ struct rn_ramp_state {
     uint16_t percent;
     bool calm;             /* since calm_since_ns */
     bool raised;           /* at raised_ns */
+    bool lost;             /* of rn_ramp_follow: the node that asked for this has fallen silent */
     int64_t calm_since_ns; /* for a surplus: since when the condition has held */
     int64_t raised_ns;
 };
@@ -75,5 +76,10 @@ unsigned rn_ramp_lower(const struct rn_ramp_plan *plan, struct rn_ramp_state *st
 /* The same for a surplus, 100 or more. `lowered`: an adapt lowers the same rule, which ends it. */
 unsigned rn_ramp_raise(const struct rn_ramp_plan *plan, struct rn_ramp_state *state, int64_t now_ns,
                        const int64_t *value, bool lowered);
+/* The percentage that other nodes ask for, at most 100. A lower one counts at once. So does a
+ * higher one, as the controller of the node that asks has taken its time, unless a node has fallen
+ * silent (`lost`, or `asked` NULL: nothing is known): then the steps of the plan lead to it. */
+unsigned rn_ramp_follow(const struct rn_ramp_plan *plan, struct rn_ramp_state *state,
+                        int64_t now_ns, const unsigned *asked, bool lost);
 
 #endif

@@ -119,6 +119,11 @@ struct rn_front_daemon {
 
 /* Called after an operator has changed something that must be kept, here or on other nodes.
  * In the control thread. */
+struct rn_front_asked {
+    unsigned percent; /* 100: no node asks for less */
+    const char *node; /* that asks for the least; valid until the loop goes on */
+};
+
 struct rn_front_fleet {
     void *arg;
     void (*changed)(void *arg); /* overrides or bans; NULL: nodes share no changes */
@@ -127,6 +132,10 @@ struct rn_front_fleet {
     bool (*rules_changed)(void *arg, struct rn_slice text);
     size_t rules_max;                                   /* bytes that can be shared */
     void (*put_metrics)(void *arg, struct rn_buf *out); /* NULL: there are no other nodes */
+    const char *name;                                   /* of this node, as others name it */
+    /* What other nodes ask of a rule with `scope: fleet`. False: none of that name, or nothing is
+     * known. */
+    bool (*asked)(void *arg, struct rn_slice rule, struct rn_front_asked *out);
 };
 
 /* The store that nodes share, for the admin port; in the control thread. */

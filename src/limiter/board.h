@@ -24,6 +24,7 @@ enum rn_board_kind {
     RN_BOARD_SIGNAL = 2,    /* the value of a signal */
     RN_BOARD_HISTOGRAM = 3, /* durations or statuses told with outcomes */
     RN_BOARD_EVALUATOR = 4, /* which process evaluates the signals */
+    RN_BOARD_FLEET = 5,     /* of a rule: what this node and the others ask for */
 };
 
 #define RN_BOARD_ENTRY_WORDS_MAX 1023

@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "front/front.h"
+#include "limiter/rulebook/book.h"
 #include "limiter/rulebook/reload.h"
 #include "limiter/signals/signals.h"
 #include "net/log.h"
@@ -116,6 +117,24 @@ static void log_stale(void *arg, const struct rn_signal *signal, bool stale)
            RN_LOG_TEXT("signal", signal->name));
 }
 
+/* Warns once for each set of rules. */
+static void check_scopes(struct rn_rationd *d)
+{
+    struct rn_pin pin = rn_pin_take_counted(&d->limiter->shelf);
+
+    for (uint32_t i = 0; pin.book != NULL && d->scopes_checked != pin.book->version + 1 &&
+                         i < pin.book->ruleset->rule_count;
+         i++)
+        if (pin.book->ruleset->rules[i].adapt.has_fleet)
+            rn_log(RN_LOG_WARN, "rules.no_fleet",
+                   RN_LOG_TEXT("rule", pin.book->ruleset->rules[i].name),
+                   RN_LOG_TEXT("advice", RN_SLICE("scope: fleet needs Redis, so this rule follows "
+                                                  "this node only and has no surplus; set "
+                                                  "--redis, or write scope: node")));
+    d->scopes_checked = pin.book != NULL ? pin.book->version + 1 : 0;
+    rn_pin_drop(&pin);
+}
+
 /* Looks at signals, does reloads that had to wait, reads databases whose files have changed, and
  * overrides and bans that another process has changed. */
 static void tick(void *arg, int64_t now_ns)
@@ -127,6 +146,8 @@ static void tick(void *arg, int64_t now_ns)
     rn_signals_tick(d->limiter, &(struct rn_signals_events){NULL, log_factor, log_stale},
                     RATION_NOW);
     rn_poller_tick(&d->poller);
+    if (!d->options.shares)
+        check_scopes(d);
     if (rn_await_control_is_busy(&d->front))
         return;
     rn_rationd_reload_if_due(d);

@@ -59,6 +59,33 @@ static bool on_rules_kept(void *arg, struct rn_slice text)
     return saved;
 }
 
+static bool asked(void *arg, struct rn_slice rule, struct rn_front_asked *out)
+{
+    const struct rn_fleet_asked *rules;
+    size_t count = rn_fleet_factors(((struct rn_membership *)arg)->fleet, &rules);
+
+    for (size_t i = 0; i < count; i++)
+        if (rn_slice_is(rule, rules[i].rule)) {
+            *out = (struct rn_front_asked){rules[i].percent, rules[i].who};
+            return true;
+        }
+    return false;
+}
+
+static void put_factors(const struct rn_membership *membership, struct rn_buf *out)
+{
+    const struct rn_fleet_asked *rules;
+    size_t count = rn_fleet_factors(membership->fleet, &rules);
+
+    rn_metrics_begin(out, "ration_rule_fleet_factor", RN_METRICS_GAUGE,
+                     "The least that another node asks of a rule with scope: fleet.");
+    for (size_t i = 0; i < count; i++) {
+        struct rn_metrics_label label = RN_METRICS_LABEL("rule", rn_slice_of(rules[i].rule));
+
+        rn_metrics_put_double(out, "ration_rule_fleet_factor", &label, 1, rules[i].percent / 100.0);
+    }
+}
+
 static void put_metrics(void *arg, struct rn_buf *out)
 {
     const struct rn_membership *membership = arg;
@@ -86,6 +113,7 @@ static void put_metrics(void *arg, struct rn_buf *out)
         rn_metrics_begin(out, rows[i].name, rows[i].type, rows[i].help);
         rn_metrics_put(out, rows[i].name, NULL, 0, rows[i].value);
     }
+    put_factors(membership, out);
 }
 
 /* --- life ------------------------------------------------------------------------------------ */
@@ -118,7 +146,10 @@ void rn_membership_begin(struct rn_membership *membership, struct rn_shared_stor
                RN_LOG_TEXT("error", rn_slice_of(redis ? error.text : "Redis cannot be used")));
         return;
     }
-    front->fleet = (struct rn_front_fleet){.arg = membership, .put_metrics = put_metrics};
+    front->fleet = (struct rn_front_fleet){.arg = membership,
+                                           .put_metrics = put_metrics,
+                                           .name = rn_fleet_name(membership->fleet),
+                                           .asked = asked};
     if (!options.changes)
         return;
     front->fleet.changed = on_changed;

@@ -21,7 +21,8 @@ struct rn_rationd {
     int64_t ready_by_ns;
     bool accepting; /* the workers accept clients */
     bool hangup_due, reload_due;
-    uint32_t file_count; /* rules files at the start */
+    uint64_t scopes_checked; /* without Redis: the version of the rules that were checked, + 1 */
+    uint32_t file_count;     /* rules files at the start */
 };
 
 /* --- reload.c ------------------------------------------------------------------------------- */

@@ -64,6 +64,7 @@ const char *rn_signal_source_name(enum rn_signal_source source);
 /* One `adapt` or `elastic`. */
 struct rn_rule_adapt {
     uint32_t signal; /* index in ruleset->signals */
+    bool fleet;      /* `scope: fleet`: what one node asks for holds on all nodes */
     struct rn_ramp_plan plan;
 };
 
@@ -73,6 +74,8 @@ struct rn_rule_factor {
     uint32_t adapt_count;
     bool has_elastic;
     struct rn_rule_adapt elastic;
+    bool has_fleet;             /* one of the adapts has `scope: fleet` */
+    struct rn_rule_adapt fleet; /* then: how a factor is restored when a node falls silent */
 };
 
 /* Plain numbers, without a sign: no value is larger. */

@@ -408,10 +408,14 @@ def test_the_documented_rights_are_enough(tmp_path):
         for line in lines:
             server.client().execute_command(*line.replace("PASSWORD", "secret").split())
         options = ["--redis", f"redis://ration:secret@127.0.0.1:{port}"]
-        with Node(tmp_path, "one", None, options=options) as one, \
-             Node(tmp_path, "two", None, options=options) as two:
+        rules = "signals: {load: {source: push}}\n" + RULES + "    adapt: {when: load above 1, to: 50%, scope: fleet}\n"
+        with Node(tmp_path, "one", None, rules, options) as one, \
+             Node(tmp_path, "two", None, rules, options) as two:
             one.set("k1", "100 per minute", **{"for": 1000})
             wait("override", all_have([two], "k1", 100))
             two.delete("k1")
             wait("deleted", all_have([one], "k1", 10))
-            assert not one.count_logged("fleet.disconnected") and not two.count_logged("fleet.disconnected")
+            assert one.admin("PUT", "/v1/signals/load", {"value": 2}).status == 200
+            wait("factor", all_have([one, two], "k1", 5))
+            for node in (one, two):
+                assert not node.count_logged("fleet.disconnected") and not node.count_logged("fleet.factors_")

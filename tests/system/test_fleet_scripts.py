@@ -10,7 +10,7 @@ from redis_server import Clock, RedisServer, embed
 
 DAY = 86400 * 10**6
 KEYS = {letter: f"ration:{{fleet}}:{name}" for letter, name in
-        (("h", "head"), ("n", "nodes"), ("i", "items"), ("v", "values"), ("e", "ends"))}
+        (("h", "head"), ("n", "nodes"), ("i", "items"), ("v", "values"), ("e", "ends"), ("f", "factors"))}
 SET, DELETED = 1, 2
 
 
@@ -29,6 +29,11 @@ class Fleet:
     def tickets(self, known, another):
         """The keys of tickets, and whether the newest is too new to sign with."""
         return self.call("fleet_poll", "hnive", "n1", 5 * 10**6, "fresh", known, another)[3:]
+
+    def factors(self, node, said):
+        """What the others say, by node."""
+        words = self.call("fleet_factors", "nf", node, said, 5 * 10**6)
+        return dict(zip(words[::2], words[1::2]))
 
     def offer(self, *items):
         """How many of (name, made, kind, expires, text) were taken."""
@@ -190,3 +195,34 @@ def test_five_keys_of_tickets_are_kept_and_a_clock_that_goes_back_turns_them_too
     assert newest == " ".join(keys[7:2:-1])
     fleet.clock.set(fleet.clock.now_us - 30 * DAY)
     assert fleet.tickets(keys[0], keys[8])[0].decode() == " ".join(keys[8:3:-1])
+
+
+def test_what_a_node_says_counts_as_long_as_the_node_does(fleet):
+    client, clock = fleet.client, fleet.clock
+    for node in ("n1", "n2", "n3"):
+        fleet.poll(node)
+        fleet.factors(node, f"said by {node}")
+    assert fleet.factors("n1", "new") == {b"n2": b"said by n2", b"n3": b"said by n3"}
+    assert fleet.factors("n2", "said by n2")[b"n1"] == b"new"
+    fleet.poll("n3", ttl=0)  # it leaves
+    assert fleet.factors("n1", "new") == {b"n2": b"said by n2"}
+    assert client.hlen(KEYS["f"]) == 2
+    assert fleet.factors("n2", "") == {b"n1": b"new"}  # it asks for nothing any more
+    assert fleet.factors("n1", "new") == {}
+    fleet.factors("n2", "again")
+    clock.set(clock.now_us + 4_999_999)
+    fleet.poll("n1")
+    assert fleet.factors("n1", "new") == {b"n2": b"again"}
+    clock.set(clock.now_us + 1)
+    assert fleet.factors("n1", "new") == {}
+    assert client.hkeys(KEYS["f"]) == [b"n1"]
+
+
+def test_what_nobody_can_have_said_is_not_passed_on(fleet):
+    fleet.poll("n1")
+    fleet.poll("n2")
+    fleet.client.hset(KEYS["f"], mapping={"stranger": "1 x", "n2": "x" * (1 << 20)})
+    assert fleet.factors("n1", "new")[b"n2"] == b"x" * (1 << 20)
+    assert fleet.client.hexists(KEYS["f"], "stranger") is False
+    fleet.client.hset(KEYS["f"], "n2", "x" * ((1 << 20) + 1))
+    assert fleet.factors("n1", "new") == {}

@@ -335,7 +335,7 @@ FOLLOWED = """
     when: { path: /followed, country: IT }
     key: user
     limit: 5 per day
-    adapt: [{ when: backlog above 10, to: 50% }, { when: db above 10, to: 50% }]
+    adapt: [{ when: backlog above 10, to: 50%, scope: fleet }, { when: db above 10, to: 50% }]
 """
 LEARNT = """
   - { name: backend, when: { path: /backend }, limit: 5 to 50 concurrent }
@@ -357,6 +357,7 @@ def sharing(tmp_path):
         with Daemon(tmp_path, SIGNALS + RULES + FOLLOWED + LEARNT, options) as sharing:
             sharing.admin("PUT", "/v1/signals/backlog", {"value": 1})
             wait_for(lambda: "query_failures_total{" in page(sharing).text, "the first question")
+            wait_for(lambda: "fleet_factor{" in page(sharing).text, "the first answer about factors")
             check(sharing, "/api")
             check(sharing, "/backend")
             ask_envoy(sharing, user="ann")

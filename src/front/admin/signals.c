@@ -67,15 +67,31 @@ static int list_signal(void *arg, const struct ration_signal_info *info)
     return 0;
 }
 
+struct listing {
+    struct rn_members *members;
+    const struct rn_front_fleet *fleet;
+};
+
 static int list_factor(void *arg, const struct ration_rule_info *info)
 {
-    struct rn_members *m = arg;
+    const struct listing *listing = arg;
+    const struct rn_front_fleet *fleet = listing->fleet;
+    struct rn_slice name = {info->name, info->name_len};
+    struct rn_members *m = listing->members;
+    struct rn_front_asked asked;
 
     if (!info->follows)
         return 0;
     rn_members_open(m, NULL, '{');
-    rn_members_text(m, "rule", (struct rn_slice){info->name, info->name_len});
+    rn_members_text(m, "rule", name);
     put_number(m, "factor", info->factor_percent / 100.0);
+    if (fleet->asked != NULL && fleet->asked(fleet->arg, name, &asked)) {
+        rn_members_open(m, "fleet", '{');
+        put_number(m, "factor", asked.percent / 100.0);
+        if (asked.percent < 100)
+            rn_members_text(m, "node", rn_slice_of(asked.node));
+        rn_members_close(m, '}');
+    }
     rn_members_close(m, '}');
     return 0;
 }
@@ -88,8 +104,10 @@ void rn_admin_get_signals(struct rn_http_context *c)
     ration_signals_each(c->front->limiter, list_signal, &m);
     rn_members_close(&m, ']');
     rn_members_open(&m, "factors", '[');
-    ration_rules_each(c->front->limiter, list_factor, &m);
+    ration_rules_each(c->front->limiter, list_factor, &(struct listing){&m, &c->front->fleet});
     rn_members_close(&m, ']');
+    if (c->front->fleet.name != NULL)
+        rn_members_text(&m, "node", rn_slice_of(c->front->fleet.name));
     rn_members_seconds(&m, "looked", rn_signals_age_ns(c->front->limiter));
     rn_admin_end(c, &m, 200);
 }

@@ -5,6 +5,7 @@
  * (core/ramp.h) are this process's own; an evaluator that takes over begins at the factors in
  * force, and never raises one before its signal has been calm for the whole time again.
  */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -85,14 +86,35 @@ static void sample(struct ration *r, const struct rn_ruleset *set, int64_t now_n
 
 /* --- followers -------------------------------------------------------------------------------- */
 
+/* In this order: the adapts, the one that follows other nodes, the surplus. */
 static uint32_t follower_count(const struct rn_rule *rule)
 {
-    return rule->adapt.adapt_count + rule->adapt.has_elastic;
+    return rule->adapt.adapt_count + rule->adapt.has_fleet + rule->adapt.has_elastic;
+}
+
+static bool is_fleet(const struct rn_rule *rule, uint32_t i)
+{
+    return rule->adapt.has_fleet && i == rule->adapt.adapt_count;
 }
 
 static const struct rn_rule_adapt *follower_at(const struct rn_rule *rule, uint32_t i)
 {
-    return i < rule->adapt.adapt_count ? &rule->adapt.adapts[i] : &rule->adapt.elastic;
+    if (i < rule->adapt.adapt_count)
+        return &rule->adapt.adapts[i];
+    return is_fleet(rule, i) ? &rule->adapt.fleet : &rule->adapt.elastic;
+}
+
+/* Where a controller begins: at the factor in force. One whose percentage other nodes get begins
+ * with what it asked for last: the factor may be what another node asks for. */
+static unsigned first_percent(struct ration *r, const struct rn_book *book,
+                              const struct rn_rule *rule, uint32_t i)
+{
+    unsigned percent = rn_factor_get(book, rule), own = 0;
+    bool fresh;
+
+    if (i < rule->adapt.adapt_count && rule->adapt.adapts[i].fleet)
+        own = rn_signals_fleet_own(r->table, rule, 0, &fresh);
+    return own != 0 ? own : percent;
 }
 
 /* A controller that goes on as it was before a reload; otherwise at the factor in force. */
@@ -103,12 +125,15 @@ static void start(const struct rn_signals *old, const struct rn_rule_adapt *adap
         const struct rn_signal_follower *was = &old->followers[i];
 
         if (was->rule == follower->rule && was->signal == follower->signal &&
-            was->percent == follower->percent && was->by == follower->by) {
+            was->percent == follower->percent && was->by == follower->by &&
+            was->is_fleet == follower->is_fleet) {
             follower->state = was->state;
+            follower->losses = was->losses;
             return;
         }
     }
     rn_ramp_start(&adapt->plan, &follower->state, percent);
+    follower->state.lost = follower->is_fleet;
 }
 
 /* Makes the followers of another book. False: out of memory. */
@@ -137,8 +162,9 @@ static bool prepare(struct ration *r, const struct rn_book *book, int64_t now_ns
                 .rule = rn_siphash(&r->secret, rule->name.data, rule->name.len),
                 .signal = rn_siphash(&r->secret, signal.data, signal.len),
                 .percent = adapt->plan.percent,
-                .by = adapt->plan.by};
-            start(s, adapt, rn_factor_get(book, rule), &followers[n]);
+                .by = adapt->plan.by,
+                .is_fleet = is_fleet(rule, k)};
+            start(s, adapt, first_percent(r, book, rule, k), &followers[n]);
         }
     }
     free(s->followers);
@@ -161,12 +187,31 @@ struct values {
     int64_t value[RN_SIGNALS_MAX];
 };
 
-/* The factor of a rule: the lowest of its adapts, or its surplus. *by: the follower that changed
- * it, or the first. */
-static unsigned step(const struct rn_rule *rule, struct rn_signal_follower *followers,
-                     const struct values *v, int64_t now_ns, uint32_t *by)
+/* The percentage that other nodes ask for. A node that has fallen silent, and the time before this
+ * node has heard of the others, end a surplus. */
+static unsigned follow_fleet(struct ration *r, const struct rn_rule *rule,
+                             struct rn_signal_follower *follower, int64_t now_ns, bool *known)
 {
-    unsigned lowest = 100;
+    struct rn_signals_asked asked;
+
+    *known = rn_signals_fleet_asked(r->table, rule, now_ns, &asked);
+    bool lost = *known && asked.losses != follower->losses;
+
+    if (asked.lowest < follower->state.percent) /* it may be over by now */
+        rn_ramp_follow(&rule->adapt.fleet.plan, &follower->state, now_ns, &asked.lowest, false);
+    follower->losses = asked.losses;
+    return rn_ramp_follow(&rule->adapt.fleet.plan, &follower->state, now_ns,
+                          *known ? &asked.percent : NULL, lost);
+}
+
+/* The factor of a rule: the lowest of its adapts and of what other nodes ask for, or its surplus.
+ * *by: the follower that changed it, or the first. */
+static unsigned step(struct ration *r, const struct rn_rule *rule,
+                     struct rn_signal_follower *followers, const struct values *v, int64_t now_ns,
+                     uint32_t *by)
+{
+    unsigned lowest = 100, own = 100;
+    bool known = true;
 
     *by = 0;
     for (uint32_t i = 0; i < follower_count(rule); i++) {
@@ -177,14 +222,20 @@ static unsigned step(const struct rn_rule *rule, struct rn_signal_follower *foll
 
         if (i < rule->adapt.adapt_count) {
             now = rn_ramp_lower(&adapt->plan, state, now_ns, value);
+            own = adapt->fleet && now < own ? now : own;
+            lowest = now < lowest ? now : lowest;
+        } else if (is_fleet(rule, i)) {
+            now = follow_fleet(r, rule, &followers[i], now_ns, &known);
             lowest = now < lowest ? now : lowest;
         } else {
-            now = rn_ramp_raise(&adapt->plan, state, now_ns, value, lowest < 100);
+            now = rn_ramp_raise(&adapt->plan, state, now_ns, value, lowest < 100 || !known);
             lowest = lowest < 100 ? lowest : now;
         }
         if (now != before)
             *by = i;
     }
+    if (rule->adapt.has_fleet)
+        rn_signals_fleet_set_own(r->table, rule, own, now_ns);
     return lowest;
 }
 
@@ -202,8 +253,10 @@ static int set_factors(struct ration *r, const struct rn_book *book, const struc
 
         if (n == 0)
             continue;
-        unsigned percent = step(rule, follower, v, now_ns, &by), before = rn_factor_get(book, rule);
+        unsigned before = rn_factor_get(book, rule);
+        unsigned percent = step(r, rule, follower, v, now_ns, &by);
         uint32_t signal = follower_at(rule, by)->signal;
+        struct rn_slice name = is_fleet(rule, by) ? RN_SLICE("fleet") : set->signals[signal].name;
 
         follower += n;
         if (percent == before && rn_factor_is_set(book, rule))
@@ -212,11 +265,12 @@ static int set_factors(struct ration *r, const struct rn_book *book, const struc
         if (percent == before)
             continue;
         changes++;
-        if (v->known[signal])
+        if (is_fleet(rule, by))
+            snprintf(text, sizeof text, "%u%%", percent);
+        else if (v->known[signal])
             rn_signal_write_value(rn_signal_unit(&set->signals[signal]), v->value[signal], text);
         if (events != NULL && events->changed != NULL)
-            events->changed(events->arg, rule->name, before, percent, set->signals[signal].name,
-                            text);
+            events->changed(events->arg, rule->name, before, percent, name, text);
     }
     return changes;
 }

@@ -20,6 +20,8 @@ struct rn_table;
 struct rn_signal_follower {
     uint64_t rule, signal; /* hashes of their names: they outlive a reload */
     uint16_t percent, by;  /* of its plan */
+    bool is_fleet;         /* it follows the other nodes */
+    uint64_t losses;       /* is_fleet: as they were last seen */
     struct rn_ramp_state state;
 };
 
@@ -43,7 +45,8 @@ struct rn_signals {
 /* What a tick tells its caller. All texts are valid during the call. */
 struct rn_signals_events {
     void *arg;
-    /* The factor of a rule has changed; the signal that made it, and its value or "stale". */
+    /* The factor of a rule has changed; the signal that made it, and its value or "stale". "fleet"
+     * and a percentage: other nodes. */
     void (*changed)(void *arg, struct rn_slice rule, unsigned from, unsigned to,
                     struct rn_slice signal, const char *value);
     void (*stale)(void *arg, const struct rn_signal *signal, bool stale);
@@ -65,6 +68,38 @@ bool rn_signals_set(struct rn_table *table, const struct rn_signal *signal, int6
 
 /* The value in millionths; false: no number, or beyond RATION_SIGNAL_MAX. */
 bool rn_signals_from_double(double value, int64_t *out);
+
+/* --- fleet.c: adapts with `scope: fleet` --------------------------------------------------- */
+
+/* What a node asks for counts so long after it was last heard: a little more than it takes to
+ * notice that a node is gone (redis/fleet/fleet.h). */
+#define RN_SIGNALS_FLEET_NS (INT64_C(6) * 1000000000)
+
+struct rn_signals_asked {
+    unsigned percent; /* the lowest that another node asks for, 1 to 100 */
+    unsigned lowest;  /* since the last call: it has lowered the factor already */
+    uint64_t losses;  /* how often the node that asked for the least has fallen silent */
+};
+
+/* What the signals of this machine ask for; the evaluator sets it. */
+void rn_signals_fleet_set_own(struct rn_table *table, const struct rn_rule *rule, unsigned percent,
+                              int64_t now_ns);
+/* 0: it was never set. `fresh`: it is new enough for other nodes. */
+unsigned rn_signals_fleet_own(struct rn_table *table, const struct rn_rule *rule, int64_t now_ns,
+                              bool *fresh);
+/* What other nodes ask for has come. A lower factor is in force at once; the evaluator does the
+ * rest. Call it at least once a second, in any thread that has pinned the book. Returns the factor
+ * before. */
+struct rn_signals_ask {
+    unsigned percent; /* the lowest, 1 to 100: 100 if no other node asks for less */
+    bool lost;        /* the node that asked for less has fallen silent */
+    int64_t now_ns;
+};
+unsigned rn_signals_fleet_ask(struct ration *r, const struct rn_book *book,
+                              const struct rn_rule *rule, const struct rn_signals_ask *ask);
+/* What other nodes ask for, for the evaluator; false: `percent` is unknown. */
+bool rn_signals_fleet_asked(struct rn_table *table, const struct rn_rule *rule, int64_t now_ns,
+                            struct rn_signals_asked *out);
 
 /* --- histogram.c ------------------------------------------------------------------------ */
 

@@ -42,7 +42,7 @@ bool rn_fleet_call(struct rn_fleet *fleet, enum rn_script script, const char *ke
     static const char *const all[] = {
         ['h'] = "ration:{fleet}:head",  ['n'] = "ration:{fleet}:nodes",
         ['i'] = "ration:{fleet}:items", ['v'] = "ration:{fleet}:values",
-        ['e'] = "ration:{fleet}:ends",
+        ['e'] = "ration:{fleet}:ends",  ['f'] = "ration:{fleet}:factors",
     };
     struct rn_slice names[5];
     size_t count = 0;
@@ -208,7 +208,8 @@ static bool on_polled(void *arg, const redisReply *reply)
     atomic_store(&fleet->counts.nodes, nodes > 0 ? nodes : 1);
     fleet->in_touch =
         compare_version(fleet, reply->element[0]->str, (uint64_t)reply->element[1]->integer);
-    rn_fleet_go_on(fleet);
+    if (!rn_fleet_factors_exchange(fleet))
+        rn_fleet_go_on(fleet);
     return true;
 }
 
@@ -283,6 +284,7 @@ int rn_fleet_new(struct rn_loop *loop, struct rn_redis *redis, struct ration *li
     fleet->timer.fire = on_timer;
     fleet->again.fire = on_again;
     print_key(&limiter->ticket_key, fleet->tickets);
+    rn_fleet_factors_init(fleet);
     if (options->changes) {
         rn_replication_begin(limiter);
         rn_fleet_rules_load(fleet);
@@ -300,6 +302,7 @@ void rn_fleet_free(struct rn_fleet *fleet)
     rn_timer_cancel(rn_loop_wheel(fleet->loop), &fleet->again);
     rn_replication_batch_done(&fleet->batch);
     rn_buf_done(&fleet->rules.text);
+    free(fleet->factors.rules);
     free(fleet);
 }
 

@@ -70,6 +70,20 @@ const struct rn_fleet_counts *rn_fleet_counts(const struct rn_fleet *fleet);
 /* The number of nodes, this one included, as far as is known; at least 1. */
 unsigned rn_fleet_nodes(const struct rn_fleet *fleet);
 
+/* What other nodes ask for, of one rule with an adapt of `scope: fleet`. */
+struct rn_fleet_asked {
+    char rule[64];             /* its name */
+    uint32_t index;            /* in the ruleset */
+    unsigned percent;          /* the lowest that another node asks for; 100: none asks for less */
+    char node[17];             /* that asks for it */
+    char who[64 + 1 + 16 + 1]; /* the same for people: machine/node */
+};
+/* All of them; valid until the loop goes on. Returns how many; 0 if Redis has been silent for so
+ * long that nothing counts any more. */
+size_t rn_fleet_factors(const struct rn_fleet *fleet, const struct rn_fleet_asked **rules);
+/* This node, as others name it: machine/node. */
+const char *rn_fleet_name(const struct rn_fleet *fleet);
+
 /* --- rules_file.c: keeps the rules set by an operator beside the state file, so that they apply
  * after a restart --- */
 

@@ -36,6 +36,21 @@ struct rn_fleet_rules {
     int64_t told_us; /* made_us of the rules offered last */
 };
 
+#define RN_FLEET_HOST 64 /* bytes of the name of a machine, with the 0 behind it */
+
+/* Factors that nodes ask of each other. */
+struct rn_fleet_factors {
+    uint64_t version; /* of the book that the rules are of, + 1; 0: none */
+    struct rn_fleet_asked *rules;
+    size_t count;
+    char host[RN_FLEET_HOST]; /* the name of this machine */
+    char who[sizeof((struct rn_fleet_asked *)0)->who];
+    int64_t heard_ns; /* when a reply came last, on the loop's clock */
+    bool said;        /* Redis may have what this node asks for */
+    bool failed;      /* Redis refused the last call, which was logged */
+    bool refusing;    /* the last reply had something malformed, which was logged */
+};
+
 struct rn_fleet {
     struct rn_loop *loop;
     struct rn_redis *redis;
@@ -59,12 +74,13 @@ struct rn_fleet {
     size_t found; /* changes found by this walk */
     struct rn_replication_batch batch;
     struct rn_fleet_rules rules;
+    struct rn_fleet_factors factors;
     char tickets[RN_FLEET_TICKET_KEYS * 33]; /* the keys as Redis has them, newest first */
     struct rn_fleet_counts counts;
 };
 
 /* fleet.c: runs one of the fleet's scripts. `keys` names its keys by letters: h(ead), n(odes),
- * i(tems), v(alues), e(nds). False: not sent. */
+ * i(tems), v(alues), e(nds), f(actors). False: not sent. */
 bool rn_fleet_call(struct rn_fleet *fleet, enum rn_script script, const char *keys,
                    const struct rn_slice *args, size_t arg_count, rn_script_reply *reply);
 /* Ends the call. `types` are the types that the first elements of the reply must have, by letters:
@@ -84,6 +100,16 @@ void rn_fleet_offer(struct rn_fleet *fleet);
 /* Redis may have lost the changes made since then: marks them to be offered again. False: not
  * possible now. */
 bool rn_fleet_doubt(struct rn_fleet *fleet, int64_t since_us);
+
+/* factors.c */
+void rn_fleet_factors_init(struct rn_fleet *fleet);
+/* Says what this node asks for, and asks what others do. False: no call was sent, as there is
+ * nothing to ask, or it failed. */
+bool rn_fleet_factors_exchange(struct rn_fleet *fleet);
+/* Reads what a node says: first the name of its machine, then line by line, until nothing is left.
+ * Each call takes one line. False: the line is malformed, `host`: all of it. */
+bool rn_fleet_factors_read_host(struct rn_slice *said, char host[RN_FLEET_HOST]);
+bool rn_fleet_factors_read(struct rn_slice *said, unsigned *percent, struct rn_slice *rule);
 
 /* rules.c */
 void rn_fleet_rules_load(struct rn_fleet *fleet);

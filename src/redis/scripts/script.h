@@ -22,7 +22,8 @@ enum rn_script {
     RN_SCRIPT_FLEET_POLL, /* the fleet: number of nodes, version of the shared changes */
     RN_SCRIPT_FLEET_OFFER,
     RN_SCRIPT_FLEET_FETCH,
-    RN_SCRIPT_HISTORY, /* since when a server has kept its data */
+    RN_SCRIPT_FLEET_FACTORS, /* factors that one node asks of all */
+    RN_SCRIPT_HISTORY,       /* since when a server has kept its data */
     RN_SCRIPTS,
 
     /* The scripts that decide charges in batches come first. */

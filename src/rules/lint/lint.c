@@ -277,6 +277,20 @@ static void lint_servers(const struct rn_linter *l)
             "server");
 }
 
+/* A file with settings, but without redis, may get that from a flag. */
+static void lint_scopes(const struct rn_linter *l)
+{
+    if (l->ruleset->setting_count == 0 || has_setting(l, "redis") || has_setting(l, "redis_file"))
+        return;
+    for (uint32_t i = 0; i < l->rule_count; i++)
+        if (l->rules[i]->adapt.has_fleet)
+            rn_report_warning(l->report, rn_lint_rule_place(l, l->rules[i]),
+                              "%s has scope: fleet, but server has no redis: if that is not set "
+                              "elsewhere, each node follows its own signals; add redis to server, "
+                              "or write scope: node",
+                              rn_excerpt(l->rules[i]->name).text);
+}
+
 /* Requests of Envoy's protocol use descriptors only, unless the file says otherwise. */
 static void lint_beside_envoy(const struct rn_linter *l)
 {
@@ -301,8 +315,9 @@ static void lint_beside_envoy(const struct rn_linter *l)
 /* --- all checks -------------------------------------------------------------------- */
 
 static void (*const checks[])(const struct rn_linter *l) = {
-    lint_windows,      lint_coverage, lint_single_limit,  lint_repeats,       lint_outcomes,
-    lint_beside_envoy, lint_servers,  rn_lint_rule_names, rn_lint_attributes, rn_lint_methods};
+    lint_windows,       lint_coverage,      lint_single_limit, lint_repeats,
+    lint_outcomes,      lint_beside_envoy,  lint_servers,      lint_scopes,
+    rn_lint_rule_names, rn_lint_attributes, rn_lint_methods};
 
 void rn_lint_ruleset(const struct rn_ruleset *ruleset, struct rn_report *report)
 {

@@ -2,7 +2,8 @@
 /*
  * Reads `adapt:` and `elastic:` of a rule, which let its limits follow signals:
  *
- *   adapt: { when: cpu above 80%, to: 50%, restore: { below: 70%, for: 30s, by: 10%, every: 10s } }
+ *   adapt: { when: cpu above 80%, to: 50%, restore: { below: 70%, for: 30s, by: 10%, every: 10s },
+ *            scope: fleet }
  *   elastic: { up_to: 200%, while: cpu below 50%, for: 30s, by: 10%, every: 10s }
  */
 #include <string.h>
@@ -187,11 +188,25 @@ static void read_restore(struct rn_builder *builder, const struct rn_node *map,
     read_steps(builder, map, plan);
 }
 
+static void read_scope(struct rn_builder *builder, const struct rn_node *node,
+                       struct rn_rule_adapt *adapt)
+{
+    bool plain = node->kind == RN_NODE_SCALAR;
+
+    adapt->fleet = plain && rn_slice_is(node->text, "fleet");
+    if (!adapt->fleet && !(plain && rn_slice_is(node->text, "node")))
+        rn_report_error(builder->report, node->at,
+                        "scope: found %s; write node (each node follows its own signals) or fleet "
+                        "(all nodes follow the one that asks for the least)",
+                        rn_node_describe(node).text);
+}
+
 static void read_adapt(struct rn_builder *builder, const struct rn_node *map,
                        struct rn_rule_adapt *adapt)
 {
-    static const char *const keys[] = {"when", "to", "restore"};
+    static const char *const keys[] = {"when", "to", "restore", "scope"};
     const struct rn_node *when, *to, *restore = rn_node_find(map, "restore");
+    const struct rn_node *scope = rn_node_find(map, "scope");
     uint32_t errors = builder->report->count[RN_ERROR];
 
     adapt->plan = (struct rn_ramp_plan){
@@ -213,12 +228,31 @@ static void read_adapt(struct rn_builder *builder, const struct rn_node *map,
         read_percent(builder, to, 1, 99,
                      "adapt lowers a limit, so write 1% to 99% (elastic raises one)",
                      &adapt->plan.percent);
+    if (scope != NULL)
+        read_scope(builder, scope, adapt);
     if (when == NULL || !read_condition(builder, when, adapt))
         return;
     adapt->plan.calm_threshold =
         default_calm(&adapt->plan.when, rn_signal_unit(&builder->ruleset->signals[adapt->signal]));
     if (restore != NULL)
         read_restore(builder, restore, adapt);
+}
+
+/* The slowest of the adapts with `scope: fleet` says how fast a factor is restored when a node has
+ * fallen silent. */
+static void join_fleet(struct rn_rule_factor *factor, const struct rn_rule_adapt *adapt)
+{
+    struct rn_ramp_plan *plan = &factor->fleet.plan;
+
+    if (!factor->has_fleet) {
+        factor->has_fleet = true;
+        factor->fleet = *adapt;
+        return;
+    }
+    plan->percent = adapt->plan.percent < plan->percent ? adapt->plan.percent : plan->percent;
+    plan->by = adapt->plan.by < plan->by ? adapt->plan.by : plan->by;
+    plan->for_ns = adapt->plan.for_ns > plan->for_ns ? adapt->plan.for_ns : plan->for_ns;
+    plan->every_ns = adapt->plan.every_ns > plan->every_ns ? adapt->plan.every_ns : plan->every_ns;
 }
 
 void rn_native_adapt(struct rn_builder *builder, const struct rn_node *node, struct rn_rule *rule)
@@ -241,6 +275,9 @@ void rn_native_adapt(struct rn_builder *builder, const struct rn_node *node, str
         read_adapt(builder, item, &adapts[read++]);
     rule->adapt.adapts = adapts;
     rule->adapt.adapt_count = count;
+    for (uint32_t i = 0; i < count; i++)
+        if (adapts[i].fleet)
+            join_fleet(&rule->adapt, &adapts[i]);
 }
 
 /* --- elastic --------------------------------------------------------------------------------- */
@@ -300,6 +337,8 @@ static void collect_factors(struct rn_builder *builder, struct rn_rule *rule)
         add_factors(&rule->adapt.adapts[i].plan, wanted);
     if (rule->adapt.has_elastic)
         add_factors(&rule->adapt.elastic.plan, wanted);
+    if (rule->adapt.has_fleet)
+        add_factors(&rule->adapt.fleet.plan, wanted);
     for (size_t p = 1; p <= RN_FACTOR_MAX; p++)
         count += wanted[p];
     factors = rn_builder_alloc(builder, count, sizeof *factors);

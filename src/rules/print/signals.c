@@ -86,7 +86,7 @@ void rn_print_adapt(struct rn_printer *p, const struct rn_rule *rule)
         rn_print(p, ", to: %u%%, restore: {%s: %s", adapt->plan.percent,
                  adapt->plan.when.above ? "below" : "above", value);
         print_steps(p, &adapt->plan);
-        rn_print(p, "}\n");
+        rn_print(p, adapt->fleet ? ", scope: fleet}\n" : "}\n");
     }
     if (!factor->has_elastic)
         return;

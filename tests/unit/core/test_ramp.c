@@ -42,7 +42,46 @@ static unsigned raise_to(struct rn_ramp_state *s, int64_t second, int64_t percen
     return rn_ramp_raise(&surplus_plan, s, second * SECOND, percent < 0 ? NULL : &value, lowered);
 }
 
+static unsigned follow(struct rn_ramp_state *s, int64_t second, unsigned asked, bool lost)
+{
+    return rn_ramp_follow(&cpu_plan, s, second * SECOND, asked == 0 ? NULL : &asked, lost);
+}
+
 /* ---- by hand */
+
+static void what_another_node_asks_for_counts_at_once(void **state)
+{
+    struct rn_ramp_state s;
+
+    (void)state;
+    rn_ramp_start(&cpu_plan, &s, 100);
+    assert_int_equal(follow(&s, 0, 100, false), 100);
+    assert_int_equal(follow(&s, 1, 50, false), 50);
+    assert_int_equal(follow(&s, 2, 60, false), 60); /* its controller has taken its time */
+    assert_int_equal(follow(&s, 3, 30, false), 30);
+    assert_int_equal(follow(&s, 4, 4000, false), 100);
+}
+
+static void a_node_that_has_fallen_silent_is_restored_in_steps(void **state)
+{
+    struct rn_ramp_state s;
+
+    (void)state;
+    rn_ramp_start(&cpu_plan, &s, 100);
+    assert_int_equal(follow(&s, 0, 50, false), 50);
+    assert_int_equal(follow(&s, 1, 100, true), 50);
+    assert_int_equal(follow(&s, 30, 100, false), 50); /* the loss is remembered */
+    assert_int_equal(follow(&s, 31, 100, false), 60);
+    assert_int_equal(follow(&s, 40, 100, false), 60);
+    assert_int_equal(follow(&s, 41, 65, false), 65); /* no further than another node allows */
+    assert_int_equal(follow(&s, 42, 65, false), 65);
+    assert_int_equal(follow(&s, 43, 80, false), 80); /* which is there, so it is followed */
+    assert_int_equal(follow(&s, 44, 20, false), 20);
+    for (int64_t second = 45; second < 75; second++)
+        assert_int_equal(follow(&s, second, 0, false), 20); /* nothing is known */
+    assert_int_equal(follow(&s, 75, 0, false), 30);
+    assert_int_equal(follow(&s, 76, 100, false), 30);
+}
 
 static void a_value_beyond_the_threshold_lowers_at_once(void **state)
 {
@@ -311,6 +350,8 @@ static void a_clock_that_steps_back_only_delays(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_another_node_asks_for_counts_at_once),
+        cmocka_unit_test(a_node_that_has_fallen_silent_is_restored_in_steps),
         cmocka_unit_test(a_value_beyond_the_threshold_lowers_at_once),
         cmocka_unit_test(a_lowered_factor_is_restored_in_steps_after_a_calm_time),
         cmocka_unit_test(a_value_between_the_thresholds_begins_the_calm_time_again),

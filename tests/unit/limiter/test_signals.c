@@ -494,6 +494,111 @@ static void every_change_is_told_once_with_its_signal(void **state)
     ration_close(r);
 }
 
+/* --- other nodes ------------------------------------------------------------------------------ */
+
+static const char of_all[] =
+    RULES("    adapt: { when: backlog above 1000, to: 50%, scope: fleet }\n"
+          "    elastic: { up_to: 200%, while: rest above 10 }\n");
+
+static unsigned ask(struct ration *r, unsigned percent, bool lost, int64_t second)
+{
+    struct rn_pin pin = rn_pin_take_counted(&r->shelf);
+    unsigned before =
+        rn_signals_fleet_ask(r, pin.book, rn_book_find(pin.book, RN_SLICE("api")),
+                             &(struct rn_signals_ask){percent, lost, T0 + second * SECOND});
+
+    rn_pin_drop(&pin);
+    return before;
+}
+
+static unsigned own_of(struct ration *r, int64_t second, bool *fresh)
+{
+    struct rn_pin pin = rn_pin_take_counted(&r->shelf);
+    unsigned percent = rn_signals_fleet_own(r->table, rn_book_find(pin.book, RN_SLICE("api")),
+                                            T0 + second * SECOND, fresh);
+
+    rn_pin_drop(&pin);
+    return percent;
+}
+
+/* Each second `percent` is asked for and `rest` is calm; 0: nothing is heard. */
+static void hear(struct ration *r, unsigned percent, int64_t from, int64_t to)
+{
+    for (int64_t s = from; s <= to; s++) {
+        if (percent != 0)
+            ask(r, percent, false, s);
+        push(r, "rest", 11, T0 + s * SECOND);
+        ration_signals_tick(r, T0 + s * SECOND);
+    }
+}
+
+static void other_nodes_lower_at_once_and_end_a_surplus(void **state)
+{
+    struct ration *r = open_rules(of_all);
+
+    (void)state;
+    hear(r, 0, 0, 60);
+    assert_int_equal(factor_of(r, "api"), 100); /* no surplus while the others are unknown */
+    hear(r, 100, 61, 101);
+    assert_int_equal(factor_of(r, "api"), 120);
+    assert_int_equal(ask(r, 50, false, 102), 120);
+    assert_int_equal(factor_of(r, "api"), 50); /* before the next tick */
+    hear(r, 50, 102, 200);
+    assert_int_equal(factor_of(r, "api"), 50);
+    hear(r, 60, 201, 201);
+    assert_int_equal(factor_of(r, "api"), 60);
+    assert_int_equal(ask(r, 33, false, 202), 60); /* not a factor of this rule: the lowest */
+    assert_int_equal(factor_of(r, "api"), 50);
+    ration_close(r);
+}
+
+static void what_other_nodes_asked_for_ends_in_steps(void **state)
+{
+    struct ration *r = open_rules(of_all);
+
+    (void)state;
+    hear(r, 50, 0, 10);
+    ask(r, 100, true, 11); /* the node is gone */
+    hear(r, 100, 11, 40);
+    assert_int_equal(factor_of(r, "api"), 50);
+    hear(r, 100, 41, 41);
+    assert_int_equal(factor_of(r, "api"), 60);
+    hear(r, 50, 42, 50);
+    assert_int_equal(factor_of(r, "api"), 50);
+    hear(r, 0, 51, 56); /* still counts */
+    hear(r, 0, 57, 86);
+    assert_int_equal(factor_of(r, "api"), 50);
+    hear(r, 0, 87, 200);
+    assert_int_equal(factor_of(r, "api"), 100); /* and no surplus */
+    ask(r, 50, false, 201);                     /* a word that begins and ends between two looks */
+    ask(r, 100, true, 201);
+    hear(r, 100, 201, 230);
+    assert_int_equal(factor_of(r, "api"), 50);
+    hear(r, 100, 231, 231);
+    assert_int_equal(factor_of(r, "api"), 60);
+    ration_close(r);
+}
+
+static void a_node_asks_for_what_its_own_signals_do(void **state)
+{
+    struct ration *r = open_rules(of_all);
+    bool fresh;
+
+    (void)state;
+    assert_int_equal(own_of(r, 0, &fresh), 0);
+    assert_false(fresh);
+    hear(r, 50, 0, 3);
+    assert_int_equal(own_of(r, 4, &fresh), 100);
+    assert_true(fresh);
+    push(r, "backlog", 5000, T0 + 4 * SECOND);
+    hear(r, 100, 4, 5);
+    assert_int_equal(own_of(r, 11, &fresh), 50);
+    assert_true(fresh);
+    own_of(r, 12, &fresh);
+    assert_false(fresh);
+    ration_close(r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -514,6 +619,9 @@ int main(void)
         cmocka_unit_test(slow_and_failing_requests_lower_the_limit),
         cmocka_unit_test(eighty_percent_of_the_machine_is_not_above_eighty),
         cmocka_unit_test(every_change_is_told_once_with_its_signal),
+        cmocka_unit_test(other_nodes_lower_at_once_and_end_a_surplus),
+        cmocka_unit_test(what_other_nodes_asked_for_ends_in_steps),
+        cmocka_unit_test(a_node_asks_for_what_its_own_signals_do),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,7 +6,7 @@
  *
  * What is promised: at least 95 % of the throughput of the best fixed limit, at no more than
  * twice the latency of the service without load. RATION_SOAK=1 tries every fixed limit from 1 to
- * three times the knee, and more seeds.
+ * three times the knee.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -294,8 +294,6 @@ static void the_number_settles_with_other_requests(void **unused)
     (void)unused;
     judge_every_knee(25, 7, 0.95);
     judge_every_knee(20, 7, 0.95);
-    for (uint64_t seed = 1; seed <= 3 && soaks(); seed++) /* Pareto: less, with some seeds */
-        judge_every_knee(25, seed, 0.9);
 }
 
 /* Half of the time the service has fewer or more servers. */

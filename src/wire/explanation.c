@@ -84,7 +84,8 @@ static void put_conditions(struct writer *w, const struct rn_ruleset *ruleset,
     char text[RN_CIDR_TEXT];
 
     rn_members_open(m, "conditions", '[');
-    for (const struct rn_condition *c = conditions; c < conditions + count; c++) {
+    for (uint32_t n = 0; n < count; n++) {
+        const struct rn_condition *c = &conditions[n];
         struct rn_finding f = rn_reason_find(ruleset, c, values);
 
         rn_members_open(m, NULL, '{');

@@ -260,6 +260,22 @@ static void store(const struct rn_limit *limit, uint64_t *state, struct view *v,
     state[1] = v->owed << WIDTH_BITS | v->bits;
 }
 
+/* How much more may be owed after `up` units are charged: one capacity below empty at most, and no
+ * more than the charges that count will leave room for. The second matters where the amount was
+ * smaller before. */
+static uint64_t room_for_debt(const struct rn_limit *limit, const struct view *v, uint64_t spent,
+                              uint64_t up)
+{
+    uint64_t later = 0;
+
+    for (struct walk w = walk_all(v); walk_on(v, &w);)
+        later += w.number > v->now ? w.count : 0;
+    uint64_t total = spent + up, counted = total - later;
+    uint64_t room = total < 2 * limit->amount ? 2 * limit->amount - total : 0;
+
+    return rn_min_u64(room, counted > later ? counted - later : 0);
+}
+
 static enum rn_outcome apply(const struct rn_limit *limit, uint64_t *state, uint32_t words,
                              const struct rn_ask *ask, struct rn_answer *answer)
 {
@@ -291,10 +307,7 @@ static enum rn_outcome apply(const struct rn_limit *limit, uint64_t *state, uint
         if (ask->cost != 0 && rn_op_charges(ask->op, answer->allowed)) {
             up = rn_min_u64(ask->cost, left);
             owe = rn_owe(ask, left,
-                         spent < limit->amount       ? limit->amount
-                         : spent < 2 * limit->amount ? 2 * limit->amount - spent
-                                                     : 0,
-                         answer);
+                         ask->op == RN_DEBIT ? room_for_debt(limit, &v, spent, up) : 0, answer);
         }
     }
     bool write = up != 0 || down != 0 || owe != 0 || clamped;

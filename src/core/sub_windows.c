@@ -306,8 +306,8 @@ static enum rn_outcome apply(const struct rn_limit *limit, uint64_t *state, uint
                     : wait_ns(limit, &v, now, spent + ask->cost - limit->amount);
         if (ask->cost != 0 && rn_op_charges(ask->op, answer->allowed)) {
             up = rn_min_u64(ask->cost, left);
-            owe = rn_owe(ask, left,
-                         ask->op == RN_DEBIT ? room_for_debt(limit, &v, spent, up) : 0, answer);
+            owe = rn_owe(ask, left, ask->op == RN_DEBIT ? room_for_debt(limit, &v, spent, up) : 0,
+                         answer);
         }
     }
     bool write = up != 0 || down != 0 || owe != 0 || clamped;

@@ -56,18 +56,36 @@ static const struct rn_calendar *find_calendar(struct rn_builder *builder,
     return *slot = calendar;
 }
 
+/* The limit with its soft part of `units`. A bucket refills faster by the same share, so that it
+ * still takes as long to fill; one that is refilled in steps keeps them as written. */
+static struct ration_limit soften(const struct ration_limit *spec, uint64_t units, uint64_t percent)
+{
+    struct ration_limit soft = *spec;
+
+    if (units == 0)
+        return soft;
+    if (spec->algorithm == RATION_TOKEN_BUCKET)
+        soft.burst = capacity_of(spec) + units;
+    else
+        *(spec->algorithm == RATION_LEAKY_BUCKET ? &soft.queue : &soft.amount) += units;
+    if ((spec->algorithm == RATION_TOKEN_BUCKET || spec->algorithm == RATION_LEAKY_BUCKET) &&
+        spec->step_ns == 0) {
+        uint64_t share = 100 + percent, whole = (uint64_t)spec->period_ns / share,
+                 rest = (uint64_t)spec->period_ns % share;
+
+        soft.period_ns = (int64_t)(whole * 100 + (rest * 100 + share - 1) / share);
+    }
+    return soft;
+}
+
 struct rn_rule_limit *rn_builder_limit(struct rn_builder *builder, const struct rn_rule *rule,
                                        const struct ration_limit *spec, const char **fault)
 {
     uint64_t units =
         spec->adaptive_min != 0 ? 0 : (capacity_of(spec) * rule->soft_percent + 99) / 100;
-    struct ration_limit soft = *spec; /* with the soft part, but the same rate */
+    struct ration_limit soft = soften(spec, units, rule->soft_percent);
     struct rn_limit compiled;
 
-    if (spec->algorithm == RATION_TOKEN_BUCKET)
-        soft.burst = units == 0 ? spec->burst : capacity_of(spec) + units;
-    else
-        *(spec->algorithm == RATION_LEAKY_BUCKET ? &soft.queue : &soft.amount) += units;
     *fault = rn_limit_fault(spec);
     if (rule->by_outcome && /* these charge before the outcome is known */
         (spec->algorithm == RATION_LEAKY_BUCKET || spec->algorithm == RATION_CONCURRENCY))

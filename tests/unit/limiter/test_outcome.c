@@ -91,8 +91,8 @@ static void without_max_delay_a_request_waits_for_the_refill_also_above_a_soft_l
     struct ration *r = open_rules("limits:\n"
                                   "  - name: t\n"
                                   "    key: user\n"
-                                  "    limit: 4 per 4 seconds\n"
-                                  "    soft: 50%\n"
+                                  "    limit: 4 per 6 seconds\n"
+                                  "    soft: 50%\n" /* refills one each second */
                                   "    throttle: { from: 50% }\n");
 
     (void)state;

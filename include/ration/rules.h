@@ -160,7 +160,7 @@ RATION_API void ration_teams_each(struct ration *r,
 
 /* A file that the rules look addresses up in (attributes with `geo:`). Its texts are terminated. */
 struct ration_database {
-    const char *path;                  /* as long as the call that it is told by */
+    const char *path;                  /* valid during the call of `see` */
     char title[RATION_DATABASE_TITLE]; /* the file's own, such as GeoLite2-Country */
     uint64_t built_s;                  /* when the database was made, as Unix time */
     uint64_t networks;

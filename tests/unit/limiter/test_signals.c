@@ -271,7 +271,7 @@ static void one_of_two_users_of_a_file_evaluates_and_the_other_takes_over(void *
     }
     assert_true(a->signals.is_evaluator && !b->signals.is_evaluator);
     ration_close(a);
-    for (int64_t s = 5; s <= 40; s++) { /* its term ends at 9; calm begins anew with b */
+    for (int64_t s = 5; s <= 40; s++) { /* its term ends at 9; calm starts again with b */
         push(b, "backlog", 0, T0 + s * SECOND);
         ration_signals_tick(b, T0 + s * SECOND);
         if (s < 39)

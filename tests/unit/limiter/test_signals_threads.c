@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Threads and processes that look at the same signals: one of them evaluates, whoever is frozen or
- * killed, and outcomes and entries of the board add up.
+ * Threads and processes that look at the same signals: one of them evaluates, whichever is frozen
+ * or killed, and outcomes and entries of the board add up.
  */
 #include "rules_fixture.h"
 

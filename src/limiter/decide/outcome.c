@@ -21,6 +21,7 @@ static void clear(struct ration_outcome *out, enum ration_outcome_kind kind)
     out->delay_ns = out->shadow_delay_ns = 0;
     out->rule[0] = out->message[0] = '\0';
     out->status = kind == RATION_BY_DENY_LIST ? STATUS_DENIED : STATUS_REFUSED;
+    out->level = 0;
     out->headers = RATION_HEADERS_BOTH;
     out->limit_count = out->listed = 0;
     out->lease = 0;

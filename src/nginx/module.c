@@ -3,8 +3,8 @@
  * The tables that nginx reads when it loads the module: directives, how locations inherit them,
  * and hooks.
  */
-#include "limiter/usage/usage.h"
 #include "nginx/module.h"
+#include "limiter/usage/usage.h"
 #include "store/table.h"
 
 #define STATE_PREFIX "/dev/shm/ration-nginx"

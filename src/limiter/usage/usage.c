@@ -152,7 +152,7 @@ static int attach_rule(struct rn_usage_file *file, struct rn_book *book, const s
     return 0;
 }
 
-int rn_usage_attach(struct ration *r, struct rn_book *book)
+int rn_usage_attach(struct ration *r, struct rn_book *book, struct ration_error *error)
 {
     struct rn_usage_file *file = __atomic_load_n(&r->usage.file, __ATOMIC_ACQUIRE);
     uint32_t rules = book->ruleset->rule_count;
@@ -163,12 +163,19 @@ int rn_usage_attach(struct ration *r, struct rn_book *book)
     book->usage = rn_arena_calloc(&book->arena, rules, sizeof *book->usage);
     book->usage_by_salt = rn_arena_calloc(&book->arena, rules, sizeof *book->usage_by_salt);
     if (!book->usage || !book->usage_by_salt)
-        return RATION_ENOMEM;
+        code = RATION_ENOMEM;
     for (uint32_t i = 0; i < rules && code == 0; i++)
         if (book->ruleset->rules[i].usage)
             code = attach_rule(file, book, &book->ruleset->rules[i]);
+    if (code == RATION_EFULL)
+        return rn_error_set(error, code, 0,
+                            "the usage file has no room for more than %u rules, former ones "
+                            "included; give it more memory, or move it away",
+                            file->rule_count);
+    if (code != 0)
+        return rn_error_set(error, code, 0, "out of memory");
     qsort(book->usage_by_salt, book->usage_count, sizeof *book->usage_by_salt, compare_salts);
-    return code;
+    return 0;
 }
 
 struct rn_usage_rule *rn_usage_find(const struct rn_book *book,

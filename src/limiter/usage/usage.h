@@ -69,7 +69,7 @@ bool rn_usage_prepare(struct ration *r, const struct rn_ruleset *ruleset, struct
 
 /* Finds the rules of the book in the file, if it is open. 0, RATION_ENOMEM or RATION_EFULL: no room
  * for another rule. */
-int rn_usage_attach(struct ration *r, struct rn_book *book);
+int rn_usage_attach(struct ration *r, struct rn_book *book, struct ration_error *error);
 
 /* --- counting ---------------------------------------------------------------------- */
 

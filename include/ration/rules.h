@@ -190,6 +190,7 @@ enum ration_outcome_kind {
     RATION_BY_ALLOW_LIST, /* no limit was asked */
     RATION_BY_DENY_LIST,  /* refused, for ever */
     RATION_BY_BAN,        /* clients.h: refused until it ends; `message` is its reason */
+    RATION_BY_ESCALATION, /* a rule with `escalate` has banned the client; `level` says how far */
 };
 
 enum ration_header_family {
@@ -234,6 +235,7 @@ struct ration_outcome {
     int64_t delay_ns;        /* wait this long before going ahead: queues and throttling */
     int64_t shadow_delay_ns; /* as long as limits in shadow mode would have delayed */
     uint16_t status;         /* how the rule that decided wants a refusal answered, */
+    uint16_t level;          /* of the ban, from 1 on, if kind is RATION_BY_ESCALATION; else 0 */
     enum ration_header_family headers; /* and any answer */
 
     uint32_t limit_count; /* how many limits applied, */

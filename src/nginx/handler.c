@@ -43,6 +43,7 @@ static void keep_decision(struct rn_ngx_context *context, const struct ration_ou
     context->rate_status = status_of(outcome, false);
     context->concurrency_status = status_of(outcome, true);
     context->counted = outcome->kind == RATION_BY_LIMITS && outcome->decision.decided_by >= 0;
+    context->ban_level = outcome->level;
     context->remaining = outcome->decision.verdict.remaining;
     context->delay_ns = outcome->decision.allowed ? outcome->delay_ns : 0;
     memcpy(context->rule, outcome->rule, sizeof context->rule);
@@ -77,7 +78,10 @@ static void log_verdict(const struct rn_ngx_context *context, const struct ratio
 
     switch (context->verdict) {
     case RN_NGX_REFUSED:
-        if (retry_ns == RATION_NEVER) {
+        if (outcome->level != 0) {
+            ngx_log_error(level, log, 0, "ration: banned by \"%s\", level %ui, for %M ms", by,
+                          (ngx_uint_t)outcome->level, rn_ngx_milliseconds(retry_ns));
+        } else if (retry_ns == RATION_NEVER) {
             ngx_log_error(level, log, 0, "ration: refused by \"%s\"", by);
         } else {
             ngx_log_error(level, log, 0, "ration: refused by \"%s\", retry after %M ms", by,

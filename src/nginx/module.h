@@ -194,10 +194,11 @@ struct rn_ngx_outcome;
 struct rn_ngx_context {
     ngx_http_request_t *request;
     struct rn_ngx_worker *worker;
-    bool ruled;   /* a decision was made, or failed */
-    bool counted; /* `remaining` means something */
-    bool waiting; /* delayed until until_ns of the table's clock */
-    bool timed;   /* `timer` has been set up */
+    bool ruled;         /* a decision was made, or failed */
+    bool counted;       /* `remaining` means something */
+    bool waiting;       /* delayed until until_ns of the table's clock */
+    bool timed;         /* `timer` has been set up */
+    uint16_t ban_level; /* 0: not refused by a ban of a rule */
     enum rn_ngx_verdict verdict;
     enum rn_ngx_status rate_status, concurrency_status;
     enum rn_ngx_question question;

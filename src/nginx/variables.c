@@ -6,6 +6,7 @@
  *   $ration_rule        that decided
  *   $ration_remaining   units left of its limit
  *   $ration_delay       seconds, such as 0.250
+ *   $ration_ban_level   of the ban by which a rule with `escalate` refused, from 1 on
  *   $ration_source      where it was decided: rationd or zone
  *   $ration_rate_status, $ration_concurrency_status
  *                       what limits of that kind said, in the words of nginx's own modules
@@ -73,6 +74,18 @@ static ngx_int_t get_remaining(ngx_http_request_t *r, ngx_http_variable_value_t 
                 (struct rn_slice){text, (size_t)(rn_format_u64(text, context->remaining) - text)});
 }
 
+static ngx_int_t get_ban_level(ngx_http_request_t *r, ngx_http_variable_value_t *v, uintptr_t data)
+{
+    const struct rn_ngx_context *context = rn_ngx_context_find(r);
+    char text[RN_FORMAT_U64_MAX];
+
+    (void)data;
+    if (!context || context->ban_level == 0)
+        return give_nothing(v);
+    return give(r, v,
+                (struct rn_slice){text, (size_t)(rn_format_u64(text, context->ban_level) - text)});
+}
+
 static ngx_int_t get_delay(ngx_http_request_t *r, ngx_http_variable_value_t *v, uintptr_t data)
 {
     const struct rn_ngx_context *context = rn_ngx_context_find(r);
@@ -127,6 +140,7 @@ ngx_int_t rn_ngx_variables_add(ngx_conf_t *cf)
         {ngx_string("ration_rule"), get_rule, 0},
         {ngx_string("ration_remaining"), get_remaining, 0},
         {ngx_string("ration_delay"), get_delay, 0},
+        {ngx_string("ration_ban_level"), get_ban_level, 0},
         {ngx_string("ration_source"), get_source, 0},
         {ngx_string("ration_rate_status"), get_status, false},
         {ngx_string("ration_concurrency_status"), get_status, true},

@@ -29,6 +29,9 @@ static const struct refusal by_deny_list = {"denied", "about:blank", "Forbidden"
 
 static const struct refusal by_ban = {"banned", TYPES "#abnormal-usage-detected",
                                       "Too Many Requests", "Requests like this one are banned."};
+/* The title that IANA's registry has for this type. */
+static const struct refusal by_escalation = {"banned", TYPES "#abnormal-usage-detected",
+                                             "Abnormal Usage Detected", NULL};
 
 static const struct refusal *refusal_of(const struct ration_outcome *outcome)
 {
@@ -37,6 +40,8 @@ static const struct refusal *refusal_of(const struct ration_outcome *outcome)
         return &by_deny_list;
     case RATION_BY_BAN:
         return &by_ban;
+    case RATION_BY_ESCALATION:
+        return &by_escalation;
     case RATION_BY_LIMITS:
     case RATION_BY_NO_RULE:
     case RATION_BY_ALLOW_LIST:
@@ -164,8 +169,12 @@ static void put_marks(struct rn_buf *out, const struct ration_outcome *outcome,
         rn_buf_put_literal(out, ",\"shadow_delay\":");
         rn_json_put_seconds(out, outcome->shadow_delay_ns);
     }
-    if (outcome->kind == RATION_BY_BAN && !outcome->decision.allowed)
+    if (rn_answer_is_banned(outcome) && !outcome->decision.allowed)
         rn_buf_put_literal(out, ",\"banned\":true");
+    if (outcome->level != 0 && !outcome->decision.allowed) {
+        rn_buf_put_literal(out, ",\"level\":");
+        rn_buf_put_u64(out, outcome->level);
+    }
     if (outcome->kind == RATION_BY_NO_RULE && outcome->message[0]) {
         rn_buf_put_literal(out, ",\"note\":");
         rn_json_put_string(out, rn_slice_of(outcome->message));
@@ -200,16 +209,15 @@ static void put_text(struct rn_buf *out, const char *text)
 }
 
 /* The standard message, if the client may come again. */
-static void put_try_again(struct rn_buf *out, bool places, uint64_t seconds)
+static void put_try_again(struct rn_buf *out, struct rn_slice what, uint64_t seconds)
 {
-    char *to = rn_buf_reserve(out, 96);
+    char *to = rn_buf_reserve(out, 128);
 
     if (!to)
         return;
-    to = RN_FORMAT_LITERAL(to, "\"Too many requests");
-    if (places)
-        to = RN_FORMAT_LITERAL(to, " at the same time");
-    to = RN_FORMAT_LITERAL(to, ". Try again in ");
+    *to++ = '"';
+    to = rn_format_bytes(to, what.data, what.len);
+    to = RN_FORMAT_LITERAL(to, " Try again in ");
     to = rn_format_u64(to, seconds > 0 ? seconds : 1);
     to = seconds > 1 ? RN_FORMAT_LITERAL(to, " seconds.\"") : RN_FORMAT_LITERAL(to, " second.\"");
     rn_format_done(out, to);
@@ -229,7 +237,12 @@ static void put_message(struct rn_buf *out, const struct ration_outcome *outcome
     } else if (after_ns == RATION_NEVER) {
         put_text(out, "This request asks for more than its limit ever admits.");
     } else {
-        put_try_again(out, decider && decider->algorithm == RATION_CONCURRENCY,
+        put_try_again(out,
+                      outcome->kind == RATION_BY_ESCALATION
+                          ? RN_SLICE("Banned for a while after too many refused requests.")
+                      : decider && decider->algorithm == RATION_CONCURRENCY
+                          ? RN_SLICE("Too many requests at the same time.")
+                          : RN_SLICE("Too many requests."),
                       rn_answer_seconds(after_ns));
     }
 }

@@ -207,4 +207,9 @@ void rn_answer_put_headers(struct rn_buf *out, const struct ration_outcome *outc
         put_retry(out, RN_SLICE("Retry-After: "), retry_ns);
     if (outcome->soft && family != RATION_HEADERS_NONE)
         rn_buf_put_literal(out, "X-RateLimit-Soft: 1\r\n");
+    if (outcome->level != 0 && retry && family != RATION_HEADERS_NONE) {
+        rn_buf_put_literal(out, "X-RateLimit-Ban-Level: ");
+        rn_buf_put_u64(out, outcome->level);
+        rn_buf_put_literal(out, "\r\n");
+    }
 }

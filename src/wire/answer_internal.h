@@ -39,6 +39,12 @@ static inline bool rn_answer_is_counted(const struct ration_outcome *o)
     return o->kind == RATION_BY_LIMITS && rn_answer_has_numbers(&o->decision.verdict);
 }
 
+/* By an operator, or by a rule with `escalate`. */
+static inline bool rn_answer_is_banned(const struct ration_outcome *o)
+{
+    return o->kind == RATION_BY_BAN || o->kind == RATION_BY_ESCALATION;
+}
+
 /* Whole seconds, rounded up. */
 static inline uint64_t rn_answer_seconds(int64_t ns)
 {

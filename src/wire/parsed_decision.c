@@ -11,7 +11,7 @@
 
 const char *const rn_parsed_decision_kinds[RN_PARSED_DECISION_KINDS] = {
     [RATION_BY_LIMITS] = "limits",  [RATION_BY_NO_RULE] = "none", [RATION_BY_ALLOW_LIST] = "allow",
-    [RATION_BY_DENY_LIST] = "deny", [RATION_BY_BAN] = "ban",
+    [RATION_BY_DENY_LIST] = "deny", [RATION_BY_BAN] = "ban",      [RATION_BY_ESCALATION] = "ban",
 };
 const char *const rn_parsed_decision_families[RN_PARSED_DECISION_FAMILIES] = {
     [RATION_HEADERS_BOTH] = "both",
@@ -189,6 +189,16 @@ static bool read_status(struct reader *r, void *to)
     return true;
 }
 
+static bool read_level(struct reader *r, void *to)
+{
+    int64_t level;
+
+    if (!next_integer(r, 1, UINT16_MAX, &level))
+        return false;
+    *(uint16_t *)to = (uint16_t)level;
+    return true;
+}
+
 static bool read_message(struct reader *r, void *to)
 {
     struct rn_slice text;
@@ -289,6 +299,7 @@ static const struct member outcome_members[] = {
     {"soft", read_bool, AT(soft), OPTIONAL},
     {"shadow", read_bool, AT(shadow_refused), OPTIONAL},
     {"shadow_delay", read_time, AT(shadow_delay_ns), OPTIONAL},
+    {"level", read_level, AT(level), OPTIONAL},
     {"lease", read_ticket, TICKET_AT(lease), TICKET},
     {"lease_for", read_lease_time, TICKET_AT(lease_ns), TICKET},
     {"charge", read_ticket, TICKET_AT(charge), TICKET},
@@ -316,6 +327,8 @@ bool rn_parsed_decision_read(struct rn_slice reply, struct rn_parsed_decision *p
     parsed->lease_ns = 0;
     if (!read_members(&r, o, outcome_members, RN_COUNT(outcome_members)))
         return false;
+    if (o->level != 0 && o->kind == RATION_BY_BAN)
+        o->kind = RATION_BY_ESCALATION;
     o->decision.verdict.allowed = o->decision.allowed;
     o->decision.verdict.delay_ns = o->delay_ns;
     return r.at == reply.len && o->decision.decided_by < (int)o->listed &&

@@ -10,8 +10,9 @@
 
 #include "base/slice.h"
 
-/* The words in the reply, by enum ration_outcome_kind and ration_header_family. */
-#define RN_PARSED_DECISION_KINDS 5
+/* The words in the reply, by enum ration_outcome_kind and ration_header_family. A ban by a rule
+ * with `escalate` is a `ban` that has a `level`: gateways older than that take it for a ban. */
+#define RN_PARSED_DECISION_KINDS 6
 #define RN_PARSED_DECISION_FAMILIES 4
 extern const char *const rn_parsed_decision_kinds[RN_PARSED_DECISION_KINDS];
 extern const char *const rn_parsed_decision_families[RN_PARSED_DECISION_FAMILIES];

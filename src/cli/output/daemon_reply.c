@@ -50,6 +50,7 @@ void rn_daemon_reply_outcome(const struct rn_cli_json *decision, unsigned status
 {
     bool allowed = rn_cli_json_is_true(decision, "allowed");
     int64_t held_ns = rn_cli_json_seconds(decision, "held");
+    uint64_t level = 0;
 
     *o = (struct ration_outcome){.status = (uint16_t)status};
     o->decision.allowed = allowed;
@@ -65,9 +66,10 @@ void rn_daemon_reply_outcome(const struct rn_cli_json *decision, unsigned status
     if (rn_slice_is(rn_cli_json_text(decision, "error"), "denied"))
         o->kind = RATION_BY_DENY_LIST;
     else if (rn_cli_json_is_true(decision, "banned"))
-        o->kind = RATION_BY_BAN;
+        o->kind = rn_cli_json_u64(decision, "level", &level) ? RATION_BY_ESCALATION : RATION_BY_BAN;
     else
         o->kind = allowed && o->rule[0] == '\0' ? RATION_BY_NO_RULE : RATION_BY_LIMITS;
+    o->level = (uint16_t)level;
     read_limits(decision, o);
 }
 

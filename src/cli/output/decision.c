@@ -106,6 +106,8 @@ void rn_cli_decision_line(const struct rn_output *out, const struct ration_outco
     } else if (!allowed) {
         rn_output_put(out, RN_PLAIN, " by ");
         /* Names of rules are plain ASCII. */
+        if (o->kind == RATION_BY_ESCALATION)
+            rn_output_put(out, RN_PLAIN, "a ban of level %u under ", o->level);
         rn_output_put(out, RN_BOLD, "%s", o->kind == RATION_BY_BAN ? "a ban" : o->rule);
         if (retry_ns == RATION_NEVER)
             rn_output_put(out, RN_PLAIN,
@@ -115,7 +117,7 @@ void rn_cli_decision_line(const struct rn_output *out, const struct ration_outco
             rn_output_put(out, RN_PLAIN, "; try again in %s", rn_output_time(retry_ns, text));
         if (o->status != 0)
             rn_output_put(out, RN_DIM, " (status %u)", o->status);
-    } else if (o->kind == RATION_BY_BAN) {
+    } else if (o->kind == RATION_BY_BAN || o->kind == RATION_BY_ESCALATION) {
         rn_output_put(out, RN_PLAIN, " though banned");
     }
     if (allowed)

@@ -145,12 +145,13 @@ void rn_front_resp_put_decision(struct rn_buf *out, const struct rn_decision_for
     int version = format->version;
     const struct ration_outcome *o = &decision->outcome;
     bool lease = decision->lease_ticket[0] != '\0', charge = decision->charge_ticket[0] != '\0';
-    bool banned = o->kind == RATION_BY_BAN, turn = decision->queue_ticket[0] != '\0';
+    bool escalated = o->kind == RATION_BY_ESCALATION && !o->decision.allowed;
+    bool banned = o->kind == RATION_BY_BAN || escalated, turn = decision->queue_ticket[0] != '\0';
     bool note = o->kind == RATION_BY_NO_RULE && o->message[0] != '\0';
 
     rn_resp_put_map(out, version,
-                    8u + o->soft + o->shadow_refused + (o->shadow_delay_ns > 0) + banned + note +
-                        lease + charge + (held_ns > 0) +
+                    8u + o->soft + o->shadow_refused + (o->shadow_delay_ns > 0) + banned +
+                        escalated + note + lease + charge + (held_ns > 0) +
                         (format->full ? 5u + o->retryafter + lease + turn : 0));
     put_decision(out, format, o);
     if (o->soft)
@@ -161,6 +162,10 @@ void rn_front_resp_put_decision(struct rn_buf *out, const struct rn_decision_for
         put_time(out, version, "shadow_delay", o->shadow_delay_ns);
     if (banned)
         put_true(out, version, "banned");
+    if (escalated) {
+        put_name(out, "level");
+        rn_resp_put_integer(out, o->level);
+    }
     if (note)
         put_text(out, "note", o->message);
     if (lease)

@@ -113,6 +113,8 @@ int rn_reload_install(struct ration *r, struct rn_ruleset *ruleset, int64_t now_
         code = RATION_EBOARD;
     else if (rn_clients_fill(&r->clients, book) != 0)
         code = RATION_ENOMEM;
+    else if ((code = rn_usage_open(r, ruleset, NULL)) == 0)
+        code = rn_usage_attach(r, book);
     if (code != 0) {
         rn_book_free(book);
     } else {
@@ -141,8 +143,12 @@ static int fault_of(const struct rn_report *said)
     return said->count[RN_ERROR] != 0 ? RATION_EPARSE : RATION_ENOMEM;
 }
 
-static int install(struct ration *r, struct rn_ruleset *ruleset, const struct rn_report *said)
+static int install(struct ration *r, struct rn_ruleset *ruleset, struct rn_report *said)
 {
+    if (ruleset && !rn_usage_prepare(r, ruleset, said)) {
+        rn_ruleset_free(ruleset);
+        ruleset = NULL;
+    }
     return ruleset ? rn_reload_install(r, ruleset, rn_limiter_now(r, RATION_NOW)) : fault_of(said);
 }
 
@@ -175,7 +181,8 @@ int rn_reload_try(struct ration *r, const char *const *paths, size_t count,
     struct rn_ruleset *ruleset = read_files(r, paths, count, &said);
 
     pthread_mutex_unlock(&r->load_lock);
-    int code = ruleset ? 0 : fault_of(&said);
+    bool fits = ruleset && rn_usage_fits(ruleset, r->usage.state_path != NULL, &said);
+    int code = fits ? 0 : fault_of(&said);
 
     rn_ruleset_free(ruleset);
     return finish(&said, code, report);

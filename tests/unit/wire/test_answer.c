@@ -32,6 +32,7 @@ static struct ration_outcome nothing(void)
     o.delay_ns = 0;
     o.rule[0] = o.message[0] = '\0';
     o.status = 429;
+    o.level = 0;
     o.headers = RATION_HEADERS_X;
     o.limit_count = o.listed = 0;
     return o;
@@ -320,6 +321,62 @@ static void the_rule_chooses_the_family_of_headers(void **state)
     demand(&o, &noon, HEADERS, "Retry-After: 1" CRLF);
 }
 
+/* As the limiter fills one that a rule with `escalate` has banned. */
+static struct ration_outcome banned(void)
+{
+    struct ration_outcome o = nothing();
+
+    o.kind = RATION_BY_ESCALATION;
+    strcpy(o.rule, "login");
+    o.status = 403;
+    o.level = 2;
+    o.decision.allowed = o.decision.verdict.allowed = false;
+    o.decision.verdict.limit = o.decision.verdict.remaining = 0;
+    o.decision.verdict.retry_after_ns = 239500000000;
+    return o;
+}
+
+#define BANNED                                                                                     \
+    "\"allowed\":false,\"rule\":\"login\",\"limit\":null,\"remaining\":null,\"reset_after\":0,"    \
+    "\"retry_after\":239.5,\"delay\":0,\"limits\":[],\"banned\":true,\"level\":2,"                 \
+    "\"error\":\"banned\""
+#define TRY_AGAIN                                                                                  \
+    "\"Banned for a while after too many refused requests. Try again in 240 seconds.\""
+
+static void a_ban_by_a_rule_tells_its_level_and_its_end(void **state)
+{
+    struct ration_outcome o = banned();
+
+    (void)state;
+    demand(&o, &noon, BODY,
+           "{" BANNED ",\"message\":" TRY_AGAIN ",\"window\":null,\"reset\":null}");
+    demand(&o, &noon, PROBLEM,
+           "{\"type\":\"https://iana.org/assignments/http-problem-types#abnormal-usage-detected\","
+           "\"title\":\"Abnormal Usage Detected\",\"status\":403,\"detail\":" TRY_AGAIN "," BANNED
+           ",\"window\":null,\"reset\":null}");
+    demand(&o, &noon, HEADERS,
+           "X-RateLimit-Retry-After: 240" CRLF "Retry-After: 240" CRLF
+           "X-RateLimit-Ban-Level: 2" CRLF);
+    assert_int_equal(rn_answer_status(&o), 403);
+    strcpy(o.message, "Locked.");
+    o.headers = RATION_HEADERS_NONE;
+    demand(&o, &noon, BODY, "{" BANNED ",\"message\":\"Locked.\",\"window\":null,\"reset\":null}");
+    demand(&o, &noon, HEADERS, "Retry-After: 240" CRLF);
+}
+
+static void a_ban_by_a_rule_in_shadow_mode_is_not_told(void **state)
+{
+    struct ration_outcome o = banned();
+
+    (void)state;
+    o.decision = nothing().decision;
+    o.shadow_refused = true;
+    demand(&o, &noon, BODY,
+           "{\"allowed\":true,\"rule\":\"login\",\"limit\":null,\"remaining\":null,"
+           "\"reset_after\":0,\"retry_after\":0,\"delay\":0,\"limits\":[],\"shadow\":true}");
+    demand(&o, &noon, HEADERS, "");
+}
+
 static void a_request_that_never_fits_has_no_retry_after(void **state)
 {
     struct ration_outcome o = one(refuses(100, RATION_NEVER, 0));
@@ -487,6 +544,8 @@ int main(void)
         cmocka_unit_test(a_limit_of_the_request_has_no_rule),
         cmocka_unit_test(a_refusal_says_when_to_come_back),
         cmocka_unit_test(the_rule_chooses_the_family_of_headers),
+        cmocka_unit_test(a_ban_by_a_rule_tells_its_level_and_its_end),
+        cmocka_unit_test(a_ban_by_a_rule_in_shadow_mode_is_not_told),
         cmocka_unit_test(a_request_that_never_fits_has_no_retry_after),
         cmocka_unit_test(a_denied_request_has_no_numbers),
         cmocka_unit_test(a_problem_names_the_policies_that_refused),

@@ -123,6 +123,23 @@ static void a_refusal_is_read_in_full(void **state)
     assert_false(outcome.soft || outcome.shadow_refused || outcome.hold);
 }
 
+static void a_ban_with_a_level_is_one_of_a_rule(void **state)
+{
+    static const struct pair changes[] = {
+        {"by", "ban"}, {"level", ":3"}, {"limits", "[]"}, {"decided_by", ":-1"}};
+    static const char *const bad[] = {":0", ":-1", ":65536", "3"};
+
+    (void)state;
+    assert_true(read_with(changes, 4));
+    assert_int_equal(outcome.kind, RATION_BY_ESCALATION);
+    assert_int_equal(outcome.level, 3);
+    assert_true(read_one("by", "ban"));
+    assert_int_equal(outcome.kind, RATION_BY_BAN);
+    assert_int_equal(outcome.level, 0);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_false(read_one("level", bad[i]));
+}
+
 static void null_means_no_limit_or_never(void **state)
 {
     static const struct pair changes[] = {
@@ -239,6 +256,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_refusal_is_read_in_full),
+        cmocka_unit_test(a_ban_with_a_level_is_one_of_a_rule),
         cmocka_unit_test(null_means_no_limit_or_never),
         cmocka_unit_test(places_come_with_a_lease_and_its_length),
         cmocka_unit_test(a_charge_by_outcome_comes_with_its_ticket),

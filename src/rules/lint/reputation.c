@@ -3,6 +3,8 @@
  * Checks escalate, earn and usage of one rule: a ban must hit the client that deserves it, and
  * each setting must be able to take effect.
  */
+#include <string.h>
+
 #include "base/number.h"
 #include "rules/lint/lint_internal.h"
 
@@ -34,8 +36,28 @@ static bool is_address(const struct rn_linter *l, const struct rn_key_part *part
     return true;
 }
 
+/* Whether a rule is about logins: there no name of a client has been proved yet. */
+static bool is_before_login(const struct rn_linter *l, const struct rn_rule *rule)
+{
+    static const char *const words[] = {"login", "logon", "signin", "sign-in", "password"};
+
+    for (uint32_t a = 0; a < rule->alternative_count; a++)
+        for (uint32_t i = 0; i < rule->alternatives[a].condition_count; i++) {
+            const struct rn_condition *c = &rule->alternatives[a].conditions[i];
+
+            if (c->negated || !rn_slice_is(l->ruleset->attributes[c->attribute].name, "path"))
+                continue;
+            for (uint32_t v = 0; v < c->value_count; v++)
+                for (size_t w = 0; w < RN_COUNT(words); w++)
+                    if (strcasestr(c->values[v].data, words[w]) != NULL) /* a NUL follows */
+                        return true;
+        }
+    return false;
+}
+
 static void lint_framing(const struct rn_linter *l, const struct rn_rule *rule)
 {
+    bool before_login = is_before_login(l, rule);
     const struct rn_attribute *chosen = NULL;
 
     for (uint32_t i = 0; i < rule->key_count; i++) {
@@ -43,16 +65,20 @@ static void lint_framing(const struct rn_linter *l, const struct rn_rule *rule)
 
         if (is_address(l, part))
             return;
-        for (unsigned n = 0; n < part->count && chosen == NULL; n++)
-            if (is_callers(&l->ruleset->attributes[part->attributes[n]]))
-                chosen = &l->ruleset->attributes[part->attributes[n]];
+        for (unsigned n = 0; n < part->count && chosen == NULL; n++) {
+            const struct rn_attribute *attribute = &l->ruleset->attributes[part->attributes[n]];
+
+            if (is_callers(attribute) || (before_login && !attribute->is_ip))
+                chosen = attribute;
+        }
     }
     if (chosen != NULL)
         rn_report_warning(l->report, rn_lint_rule_place(l, rule),
-                          "%s bans by %s, which callers choose: an attacker that sends the value "
-                          "of another client gets that client banned; add ip to the key, as in "
-                          "key: [ip, %.*s]",
+                          "%s bans by %s, which %s: an attacker that sends the value of another "
+                          "client gets that client banned; add ip to the key, as in key: [ip, "
+                          "%.*s]",
                           rn_excerpt(rule->name).text, rn_excerpt(chosen->name).text,
+                          is_callers(chosen) ? "callers choose" : "a login has not proved yet",
                           (int)(chosen->name.len < 64 ? chosen->name.len : 64), chosen->name.data);
 }
 

@@ -114,6 +114,7 @@ void rn_builder_done(struct rn_builder *builder)
     free(builder->settings.items);
     free(builder->tokens.items);
     free(builder->calendars.items);
+    free(builder->calendar_ids.items);
     free(builder->references.items);
     free(builder->rule_names.slots);
     free(builder->attribute_names.slots);

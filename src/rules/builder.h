@@ -36,14 +36,15 @@ struct rn_builder {
     const struct rn_teams *teams;
     bool failed; /* out of memory */
 
-    struct rn_builder_list attributes; /* struct rn_attribute */
-    struct rn_builder_list rules;      /* struct rn_rule *, each in the arena */
-    struct rn_builder_list limits;     /* struct rn_rule_limit * */
-    struct rn_builder_list lists;      /* struct rn_list_entry */
-    struct rn_builder_list settings;   /* struct rn_setting */
-    struct rn_builder_list tokens;     /* struct rn_token_setting */
-    struct rn_builder_list calendars;  /* struct rn_calendar * */
-    struct rn_builder_list references; /* struct rn_builder_reference */
+    struct rn_builder_list attributes;   /* struct rn_attribute */
+    struct rn_builder_list rules;        /* struct rn_rule *, each in the arena */
+    struct rn_builder_list limits;       /* struct rn_rule_limit * */
+    struct rn_builder_list lists;        /* struct rn_list_entry */
+    struct rn_builder_list settings;     /* struct rn_setting */
+    struct rn_builder_list tokens;       /* struct rn_token_setting */
+    struct rn_builder_list calendars;    /* struct rn_calendar * */
+    struct rn_builder_list calendar_ids; /* uint64_t: rn_limit.calendar_id of each calendar */
+    struct rn_builder_list references;   /* struct rn_builder_reference */
     struct rn_builder_names rule_names, attribute_names;
 
     /* For envoy/parse.c: an array in the arena, which a longer one replaces if necessary. */
@@ -87,6 +88,11 @@ bool rn_builder_refer(struct rn_builder *builder, const struct rn_rule *rule,
  * unlimited. */
 struct rn_rule_limit *rn_builder_limit(struct rn_builder *builder, const struct rn_rule *rule,
                                        const struct ration_limit *spec, const char **fault);
+
+/* The calendar of a unit in a time zone (empty: UTC), shared by all that use it. NULL: as
+ * rn_builder_limit. */
+const struct rn_calendar *rn_builder_calendar(struct rn_builder *builder, enum ration_calendar unit,
+                                              struct rn_slice zone, const char **fault);
 
 /* Makes `limits` (count of them; copied into the arena) the only tier. */
 bool rn_builder_tier(struct rn_builder *builder, struct rn_rule *rule,

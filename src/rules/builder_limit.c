@@ -25,14 +25,15 @@ static const struct rn_calendar *find_calendar(struct rn_builder *builder,
                                                const struct ration_limit *spec, uint64_t id,
                                                const char **fault)
 {
-    struct rn_rule_limit *const *limits = builder->limits.items;
+    struct rn_calendar *const *calendars = builder->calendars.items;
+    const uint64_t *ids = builder->calendar_ids.items;
     struct ration_error error = {.text = ""};
     int64_t *ends = NULL, *copy = NULL;
     uint32_t count = 0;
 
-    for (uint32_t i = builder->limits.count; i-- > 0;)
-        if (limits[i]->limit.calendar_id == id)
-            return limits[i]->limit.calendar;
+    for (uint32_t i = 0; i < builder->calendar_ids.count; i++)
+        if (ids[i] == id)
+            return calendars[i];
     int failed = rn_calendar_load(spec->zone, spec->calendar, &ends, &count, &error);
 
     if (failed == RATION_ENOMEM) {
@@ -46,14 +47,29 @@ static const struct rn_calendar *find_calendar(struct rn_builder *builder,
     struct rn_calendar *calendar = rn_builder_alloc(builder, 1, sizeof *calendar);
     struct rn_calendar **slot = rn_builder_push(builder, &builder->calendars, sizeof calendar);
 
+    uint64_t *id_slot = rn_builder_push(builder, &builder->calendar_ids, sizeof id);
+
     copy = rn_builder_alloc(builder, count, sizeof *copy);
     if (copy != NULL && count != 0)
         memcpy(copy, ends, count * sizeof *copy);
     free(ends);
-    if (calendar == NULL || slot == NULL || copy == NULL)
+    if (calendar == NULL || slot == NULL || id_slot == NULL || copy == NULL)
         return NULL;
+    *id_slot = id;
     *calendar = (struct rn_calendar){.ends = copy, .count = count};
     return *slot = calendar;
+}
+
+const struct rn_calendar *rn_builder_calendar(struct rn_builder *builder, enum ration_calendar unit,
+                                              struct rn_slice zone, const char **fault)
+{
+    struct ration_limit spec = {.algorithm = RATION_FIXED_WINDOW, .amount = 1, .calendar = unit};
+    struct rn_limit compiled;
+
+    rn_slice_copy(spec.zone, sizeof spec.zone, zone);
+    spec.period_ns = rn_limit_period(&spec);
+    rn_limit_init(&compiled, &spec);
+    return find_calendar(builder, &spec, compiled.calendar_id, fault);
 }
 
 /* The limit with its soft part of `units`. A bucket refills faster by the same share, so that it

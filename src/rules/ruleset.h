@@ -14,6 +14,8 @@
 #include "base/arena.h"
 #include "base/ip.h"
 #include "base/slice.h"
+#include "core/earn.h"
+#include "core/escalate.h"
 #include "core/limit.h"
 #include "rules/geo/database.h"
 #include "rules/match/path.h"
@@ -153,10 +155,19 @@ enum rn_consistency { RN_STRICT, RN_LEASED, RN_ASYNC };
 enum rn_header_family { RN_HEADERS_BOTH, RN_HEADERS_X, RN_HEADERS_IETF, RN_HEADERS_NONE };
 
 struct rn_response {
-    uint16_t status; /* 429 */
+    uint16_t status;   /* 429 */
+    bool status_given; /* in the file: it is the status of bans by escalate, too, not 403 */
     enum rn_header_family headers;
     bool retryafter;         /* X-RateLimit-RetryAfter, not X-RateLimit-Retry-After */
     struct rn_slice message; /* empty: the default text */
+};
+
+/* What is counted for bills: for each client the units admitted and refused in each period. */
+struct rn_rule_usage {
+    enum ration_calendar unit;          /* day, week, month or year, */
+    struct rn_slice zone;               /* and whose: "Europe/Rome"; empty is UTC. A NUL follows */
+    const struct rn_calendar *calendar; /* where its periods end */
+    uint32_t keep;                      /* finished periods that are kept, 1 to 60 */
 };
 
 /* How metrics distinguish the requests of an Envoy rule (detailed_metric, value_to_metric). */
@@ -209,7 +220,8 @@ struct rn_rule {
     int64_t spread_ns; /* calendar windows end up to this much later, depending on the key */
     bool hold;         /* wait: hold */
     int64_t max_wait_ns;
-    /* Every factor in percent that may be in force (limiter/factor.h): ascending, from 1 to
+    /* Every factor in percent that may be in force (limiter/factor.h): that of signals, and with
+     * `earn` each product of it and a client's percentage, rounded down. Ascending, from 1 to
      * RN_FACTOR_MAX, and 100 among them. None: always 100. */
     const uint16_t *factors;
     uint32_t factor_count;
@@ -219,7 +231,21 @@ struct rn_rule {
     struct rn_response response;
 
     struct rn_rule_factor adapt; /* which signals change the factor, and how */
+
+    /* NULL: none. The rules that have escalate or earn have a key. */
+    const struct rn_escalate_plan *escalate;
+    uint32_t ban_grow_percent; /* of escalate as written: 150 for 1.5x, */
+    int64_t ban_up_to_ns;      /* and how long a ban may become */
+    const struct rn_earn_plan *earn;
+    const struct rn_rule_usage *usage;
 };
+
+/* Whether signals may change the factor. Without them factors are only what clients earn. */
+static inline bool rn_rule_follows(const struct rn_rule *rule)
+{
+    return rule->factor_count != 0 &&
+           (rule->earn == NULL || rule->adapt.adapt_count != 0 || rule->adapt.has_elastic);
+}
 
 /* Sets the title; the rest of it is zero. */
 static inline void rn_rule_entitle(struct rn_rule *rule)

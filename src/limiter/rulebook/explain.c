@@ -20,7 +20,7 @@ static void look(struct rn_gathered *g, const struct ration_request *request,
     rn_gather_add(g);
     seen->error = rn_gather_run(g, true, outcome);
     seen->overridden = g->rule_count != 0 && g->rules[0].instead != NULL;
-    seen->factor = seen->rule->factor_count != 0 ? rn_factor_get(g->book, seen->rule) : 0;
+    seen->factor = rn_rule_follows(seen->rule) ? rn_factor_get(g->book, seen->rule) : 0;
     seen->outcome = outcome;
     seen->limits = g->limits;
     seen->items = g->tx.items;

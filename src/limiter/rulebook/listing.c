@@ -78,7 +78,7 @@ void ration_rules_each(struct ration *r, int (*see)(void *arg, const struct rati
                                         .shadow = rule->shadow,
                                         .envoy = rule->envoy,
                                         .for_envoy = rule->for_envoy,
-                                        .follows = rule->factor_count != 0,
+                                        .follows = rn_rule_follows(rule),
                                         .factor_percent = rn_factor_get(book, rule)};
         struct rn_counts sum;
 

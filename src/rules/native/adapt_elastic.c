@@ -99,24 +99,6 @@ static bool read_condition(struct rn_builder *builder, const struct rn_node *nod
                       &adapt->plan.when.threshold);
 }
 
-/* A percentage from `least` to `most`; otherwise `why` is reported. */
-static bool read_percent(struct rn_builder *builder, const struct rn_node *node, uint64_t least,
-                         uint64_t most, const char *why, uint16_t *percent)
-{
-    bool plain = node->kind == RN_NODE_SCALAR && !rn_node_is_null(node);
-    uint64_t number = 0;
-    size_t pos = 0;
-
-    plain = plain && rn_number_parse(node->text.data, node->text.len, &pos, &number, NULL) == 0 &&
-            pos + 1 == node->text.len && node->text.data[pos] == '%';
-    if (plain && number >= least && number <= most)
-        *percent = (uint16_t)number;
-    else
-        rn_report_error(builder->report, node->at, "%s: found %s; %s",
-                        rn_excerpt(node->key->text).text, rn_node_describe(node).text, why);
-    return plain && number >= least && number <= most;
-}
-
 /* for, by and every, where they are given. */
 static void read_steps(struct rn_builder *builder, const struct rn_node *map,
                        struct rn_ramp_plan *plan)
@@ -139,9 +121,10 @@ static void read_steps(struct rn_builder *builder, const struct rn_node *map,
             *spans[i] = ns;
     }
     if (by != NULL)
-        read_percent(builder, by, RN_RAMP_MIN_STEP, 100,
-                     "each step upwards is a percentage of the limit as written, from 5% to 100%",
-                     &plan->by);
+        rn_native_percent(
+            builder, by, RN_RAMP_MIN_STEP, 100,
+            "each step upwards is a percentage of the limit as written, from 5% to 100%",
+            &plan->by);
 }
 
 /* --- adapt ---------------------------------------------------------------------------------- */
@@ -225,9 +208,9 @@ static void read_adapt(struct rn_builder *builder, const struct rn_node *map,
     when = rn_native_require(builder, map, "when", "cpu above 80%");
     to = rn_native_require(builder, map, "to", "50%");
     if (to != NULL)
-        read_percent(builder, to, 1, 99,
-                     "adapt lowers a limit, so write 1% to 99% (elastic raises one)",
-                     &adapt->plan.percent);
+        rn_native_percent(builder, to, 1, 99,
+                          "adapt lowers a limit, so write 1% to 99% (elastic raises one)",
+                          &adapt->plan.percent);
     if (scope != NULL)
         read_scope(builder, scope, adapt);
     if (when == NULL || !read_condition(builder, when, adapt))
@@ -299,99 +282,9 @@ void rn_native_elastic(struct rn_builder *builder, const struct rn_node *node, s
     up_to = rn_native_require(builder, node, "up_to", "200%");
     condition = rn_native_require(builder, node, "while", "cpu below 50%");
     if (up_to != NULL)
-        read_percent(builder, up_to, 101, RN_FACTOR_MAX,
-                     "elastic raises a limit, so write 101% to 400%", &elastic->plan.percent);
+        rn_native_percent(builder, up_to, 101, RN_FACTOR_MAX,
+                          "elastic raises a limit, so write 101% to 400%", &elastic->plan.percent);
     read_steps(builder, node, &elastic->plan);
     if (condition != NULL && read_condition(builder, condition, elastic))
         rule->adapt.has_elastic = true;
-}
-
-/* --- against the limits of the rule ------------------------------------------------------------
- */
-
-/* What a limit of `cap` units admits at a factor. */
-static uint64_t scaled(uint64_t cap, unsigned percent)
-{
-    uint64_t units = cap / 100 * percent + cap % 100 * percent / 100;
-
-    return units == 0 && cap != 0 ? 1 : units;
-}
-
-static void add_factors(const struct rn_ramp_plan *plan, bool wanted[RN_FACTOR_MAX + 1])
-{
-    uint16_t ladder[RN_RAMP_LADDER_MAX];
-    size_t count = rn_ramp_ladder(plan, ladder);
-
-    for (size_t i = 0; i < count; i++)
-        wanted[ladder[i]] = true;
-}
-
-/* Sets rule->factors to all percentages that the plans can produce. */
-static void collect_factors(struct rn_builder *builder, struct rn_rule *rule)
-{
-    bool wanted[RN_FACTOR_MAX + 1] = {false};
-    uint16_t *factors;
-    uint32_t count = 0;
-
-    for (uint32_t i = 0; i < rule->adapt.adapt_count; i++)
-        add_factors(&rule->adapt.adapts[i].plan, wanted);
-    if (rule->adapt.has_elastic)
-        add_factors(&rule->adapt.elastic.plan, wanted);
-    if (rule->adapt.has_fleet)
-        add_factors(&rule->adapt.fleet.plan, wanted);
-    for (size_t p = 1; p <= RN_FACTOR_MAX; p++)
-        count += wanted[p];
-    factors = rn_builder_alloc(builder, count, sizeof *factors);
-    if (factors == NULL)
-        return;
-    rule->factors = factors;
-    rule->factor_count = count;
-    for (size_t p = 1; p <= RN_FACTOR_MAX; p++)
-        if (wanted[p])
-            *factors++ = (uint16_t)p;
-}
-
-void rn_native_adapt_check(struct rn_builder *builder, const struct rn_node *map,
-                           struct rn_rule *rule)
-{
-    const struct rn_node *adapt = rn_node_find(map, "adapt"),
-                         *elastic = rn_node_find(map, "elastic");
-    const struct rn_node *node = adapt != NULL ? adapt : elastic;
-    const struct rn_rule_limit *limit;
-    bool changes = false;
-
-    if (node == NULL)
-        return;
-    collect_factors(builder, rule);
-    RN_RULE_EACH_LIMIT(limit, rule)
-    {
-        if (limit->spec.calendar != RATION_CALENDAR_NONE) {
-            rn_report_error(builder->report, node->key->at,
-                            "%s on a calendar quota shuts out clients that have spent more than "
-                            "the lowered amount until the period ends; use a limit such as 1000 "
-                            "per hour beside the quota, in a rule of its own",
-                            node->key->text.data);
-            return;
-        }
-        if (limit->limit.form == RN_FORM_ADAPTIVE) {
-            rn_report_error(builder->report, node->key->at,
-                            "%s is not for an adaptive limit, which follows the load by itself; "
-                            "leave %s out, or write a fixed number such as 20 concurrent",
-                            node->key->text.data, node->key->text.data);
-            return;
-        }
-        if (elastic != NULL && limit->limit.form == RN_FORM_STEP) {
-            rn_report_error(builder->report, elastic->key->at,
-                            "elastic is not for a bucket that is refilled in steps, which keeps "
-                            "whole units; write the limit without steps, or leave elastic out");
-            return;
-        }
-        for (uint32_t i = 0; i < rule->factor_count; i++)
-            changes |= scaled(limit->limit.cap, rule->factors[i]) != limit->limit.cap;
-    }
-    if (!changes)
-        rn_report_error(builder->report, node->key->at,
-                        "%s changes nothing: no factor makes another whole number of this limit; "
-                        "write a larger limit, or leave it out",
-                        node->key->text.data);
 }

@@ -15,7 +15,8 @@ static const char *const rule_keys[] = {
     "name",        "when",      "key",      "limit",    "algorithm", "sub_windows",
     "align",       "lease",     "mode",     "soft",     "throttle",  "cost",
     "priority",    "spread",    "wait",     "max_wait", "on_full",   "on_store_failure",
-    "consistency", "charge_on", "response", "adapt",    "elastic"};
+    "consistency", "charge_on", "response", "adapt",    "elastic",   "escalate",
+    "earn",        "usage"};
 
 /* --- names ------------------------------------------------------------------------- */
 
@@ -164,7 +165,9 @@ static void read_rule(struct rn_builder *builder, const struct rn_node *map)
                         "limit: 10 per second queue 50, or add throttle",
                         rule->hold ? "wait: hold" : "max_wait");
     rn_native_throttle_check(builder, map, rule);
-    rn_native_adapt_check(builder, map, rule);
+    rn_native_factors_check(builder, map, rule);
+    rn_native_reputation_check(builder, map, rule);
+    rn_native_usage_finish(builder, map, rule);
 }
 
 /* --- allow and deny ---------------------------------------------------------------- */

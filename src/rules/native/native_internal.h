@@ -3,8 +3,9 @@
  * Reads the native format. native.c walks a file and its rules. The other files read
  * one part each: limits.c, limits_check.c and tiers.c `limit:`, conditions.c and
  * condition_values.c `when:`, keys.c `key:`, options.c the other keys of a rule,
- * sections.c, attributes.c, geo.c, signals.c and server.c the sections beside `limits:`, adapt.c
- * what follows signals, mistakes.c common mistakes.
+ * sections.c, attributes.c, geo.c, signals.c and server.c the sections beside `limits:`,
+ * adapt_elastic.c what follows signals, reputation.c what follows a client's behaviour, factors.c
+ * what both make of the limits, usage.c what is counted for bills, mistakes.c common mistakes.
  *
  * Each function reports an error and goes on; what it should have filled in keeps its
  * default. The report says whether there was an error.
@@ -85,15 +86,35 @@ int rn_native_find_signal(struct rn_builder *builder, const struct rn_node *node
 /* After all files: finds the limits that signals are of, and warns of unused signals. */
 void rn_native_finish_signals(struct rn_builder *builder);
 
-/* --- adapt.c ------------------------------------------------------------------------ */
+/* --- adapt_elastic.c ---------------------------------------------------------------- */
 
 void rn_native_adapt(struct rn_builder *builder, const struct rn_node *node, struct rn_rule *rule);
 void rn_native_elastic(struct rn_builder *builder, const struct rn_node *node,
                        struct rn_rule *rule);
-/* Reports an adapt or elastic that the limits of the rule `map` cannot follow, and collects its
- * percentages in rule->factors; call it after the limits are read. */
-void rn_native_adapt_check(struct rn_builder *builder, const struct rn_node *map,
-                           struct rn_rule *rule);
+
+/* --- reputation.c ------------------------------------------------------------------- */
+
+void rn_native_escalate(struct rn_builder *builder, const struct rn_node *node,
+                        struct rn_rule *rule);
+void rn_native_earn(struct rn_builder *builder, const struct rn_node *node, struct rn_rule *rule);
+/* Reports an escalate or earn that the rule `map` cannot have; call it after all of it is read. */
+void rn_native_reputation_check(struct rn_builder *builder, const struct rn_node *map,
+                                const struct rn_rule *rule);
+
+/* --- factors.c ---------------------------------------------------------------------- */
+
+/* Reports an adapt, elastic or earn that the limits of the rule `map` cannot follow, and collects
+ * its percentages in rule->factors; call it after the limits are read. */
+void rn_native_factors_check(struct rn_builder *builder, const struct rn_node *map,
+                             struct rn_rule *rule);
+
+/* --- usage.c ------------------------------------------------------------------------ */
+
+void rn_native_usage(struct rn_builder *builder, const struct rn_node *node, struct rn_rule *rule);
+/* Completes rule->usage, if there is one, from the limits of the rule `map`; call it after they are
+ * read. */
+void rn_native_usage_finish(struct rn_builder *builder, const struct rn_node *map,
+                            struct rn_rule *rule);
 
 /* --- server.c ----------------------------------------------------------------------- */
 
@@ -175,6 +196,9 @@ int rn_native_word(struct rn_builder *builder, const struct rn_node *node, const
                    const char *const *words, size_t count);
 /* A duration that is not 0. */
 bool rn_native_duration(struct rn_builder *builder, const struct rn_node *node, int64_t *ns);
+/* A percentage from `least` to `most`; otherwise `why` is reported. */
+bool rn_native_percent(struct rn_builder *builder, const struct rn_node *node, uint64_t least,
+                       uint64_t most, const char *why, uint16_t *percent);
 /* Whether the node is a map; if not, reports it with an example. */
 bool rn_native_expect_map(struct rn_builder *builder, const struct rn_node *node,
                           const char *example);

@@ -3,6 +3,7 @@
  * Reads the keys of a rule but name and limit: by a table those that are more than a word. Also
  * words, durations and maps for the whole format.
  */
+#include "base/number.h"
 #include "rules/native/native_internal.h"
 
 static const char *const modes[] = {"enforce", "shadow"};
@@ -46,6 +47,23 @@ bool rn_native_duration(struct rn_builder *builder, const struct rn_node *node, 
                         "a duration of 0; write a longer one or leave out %s",
                         rn_excerpt(node->key->text).text);
     return value != 0;
+}
+
+bool rn_native_percent(struct rn_builder *builder, const struct rn_node *node, uint64_t least,
+                       uint64_t most, const char *why, uint16_t *percent)
+{
+    bool plain = node->kind == RN_NODE_SCALAR && !rn_node_is_null(node);
+    uint64_t number = 0;
+    size_t pos = 0;
+
+    plain = plain && rn_number_parse(node->text.data, node->text.len, &pos, &number, NULL) == 0 &&
+            pos + 1 == node->text.len && node->text.data[pos] == '%';
+    if (plain && number >= least && number <= most)
+        *percent = (uint16_t)number;
+    else
+        rn_report_error(builder->report, node->at, "%s: found %s; %s",
+                        rn_excerpt(node->key->text).text, rn_node_describe(node).text, why);
+    return plain && number >= least && number <= most;
 }
 
 bool rn_native_expect_map(struct rn_builder *builder, const struct rn_node *node,
@@ -112,9 +130,10 @@ void rn_native_response(struct rn_builder *builder, const struct rn_node *node,
                         "an empty response; write for example {status: 503}");
     status = rn_node_find(node, "status");
     if (status != NULL && rn_node_as_uint(status, builder->report, &number)) {
-        if (number >= 400 && number <= 599)
+        if (number >= 400 && number <= 599) {
             response->status = (uint16_t)number;
-        else
+            response->status_given = true;
+        } else
             rn_report_error(builder->report, status->at,
                             "status %llu is not a refusal; write one from 400 to 599, "
                             "mostly 429",
@@ -283,11 +302,19 @@ static void read_response(struct rn_builder *builder, const struct rn_node *node
 static const struct {
     const char *key;
     void (*read)(struct rn_builder *builder, const struct rn_node *node, struct rn_rule *rule);
-} options[] = {{"when", rn_native_when},    {"key", rn_native_key},
-               {"soft", read_soft},         {"throttle", rn_native_throttle},
-               {"cost", read_cost},         {"charge_on", rn_native_charge_on},
-               {"priority", read_priority}, {"response", read_response},
-               {"adapt", rn_native_adapt},  {"elastic", rn_native_elastic}};
+} options[] = {{"when", rn_native_when},
+               {"key", rn_native_key},
+               {"soft", read_soft},
+               {"throttle", rn_native_throttle},
+               {"cost", read_cost},
+               {"charge_on", rn_native_charge_on},
+               {"priority", read_priority},
+               {"response", read_response},
+               {"adapt", rn_native_adapt},
+               {"elastic", rn_native_elastic},
+               {"escalate", rn_native_escalate},
+               {"earn", rn_native_earn},
+               {"usage", rn_native_usage}};
 
 void rn_native_options(struct rn_builder *builder, const struct rn_node *map, struct rn_rule *rule)
 {

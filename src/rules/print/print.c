@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "base/number.h"
 #include "base/utf8.h"
 #include "rules/print/print_internal.h"
 
@@ -44,6 +45,14 @@ void rn_print_quoted(struct rn_printer *p, struct rn_slice text)
         i += taken == 0 ? 1 : taken; /* 0: not UTF-8, which a file cannot have */
     }
     rn_print(p, "\"");
+}
+
+void rn_print_span(struct rn_printer *p, const char *before, int64_t ns)
+{
+    char text[RN_DURATION_TEXT];
+
+    rn_number_write_duration(ns, text, sizeof text);
+    rn_print(p, "%s%s", before, text);
 }
 
 void rn_print_attribute(struct rn_printer *p, uint16_t number)

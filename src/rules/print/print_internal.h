@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by print.c, rule.c and signals.c. */
+/* Shared by print.c, reputation.c, rule.c and signals.c. */
 #ifndef RN_RULES_PRINT_PRINT_INTERNAL_H
 #define RN_RULES_PRINT_PRINT_INTERNAL_H
 
@@ -14,6 +14,8 @@ struct rn_printer {
 /* At most 511 bytes at once, so never for text from a file. */
 void rn_print(struct rn_printer *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void rn_print_quoted(struct rn_printer *p, struct rn_slice text);
+/* A length of time behind the text `before`. */
+void rn_print_span(struct rn_printer *p, const char *before, int64_t ns);
 void rn_print_attribute(struct rn_printer *p, uint16_t number);
 /* {"path": {pattern: ["/a/b"]}}: conditions on one attribute stand together. */
 void rn_print_conditions(struct rn_printer *p, const struct rn_condition *conditions,
@@ -23,6 +25,10 @@ void rn_print_conditions(struct rn_printer *p, const struct rn_condition *condit
 
 void rn_print_signals(struct rn_printer *p);
 void rn_print_adapt(struct rn_printer *p, const struct rn_rule *rule);
+
+/* --- reputation.c -------------------------------------------------------------- */
+
+void rn_print_reputation(struct rn_printer *p, const struct rn_rule *rule);
 
 /* --- rule.c ------------------------------------------------------------------- */
 

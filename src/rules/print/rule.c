@@ -192,11 +192,16 @@ static void print_response(struct rn_printer *p, const struct rn_rule *rule)
     static const char *const families[] = {"both", "x", "ietf", "none"};
     const struct rn_response *response = &rule->response;
 
-    if (response->status == 429 && response->headers == RN_HEADERS_BOTH && !response->retryafter &&
-        response->message.len == 0)
+    /* A status that is written is that of bans, too; otherwise they have their own. */
+    bool for_bans = rule->escalate != NULL && response->status_given;
+
+    if (response->status == 429 && !for_bans && response->headers == RN_HEADERS_BOTH &&
+        !response->retryafter && response->message.len == 0)
         return;
-    rn_print(p, "    response: {status: %u, headers: %s", response->status,
-             families[response->headers]);
+    rn_print(p, "    response: {");
+    if (rule->escalate == NULL || for_bans)
+        rn_print(p, "status: %u, ", response->status);
+    rn_print(p, "headers: %s", families[response->headers]);
     if (response->retryafter)
         rn_print(p, ", retry_header: X-RateLimit-RetryAfter");
     if (response->message.len != 0) {
@@ -232,8 +237,8 @@ static void print_words(struct rn_printer *p, const struct rn_rule *rule)
 
 /* In the order of a printed rule. Each prints nothing for a default. */
 static void (*const parts[])(struct rn_printer *p, const struct rn_rule *rule) = {
-    print_when, print_key,      print_limit, print_refinements, print_throttle,
-    print_cost, print_priority, print_words, rn_print_adapt,    print_response};
+    print_when,     print_key,   print_limit,    print_refinements,   print_throttle, print_cost,
+    print_priority, print_words, rn_print_adapt, rn_print_reputation, print_response};
 
 void rn_print_rule(struct rn_printer *p, const struct rn_rule *rule)
 {

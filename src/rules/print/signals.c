@@ -4,15 +4,12 @@
  */
 #include <inttypes.h>
 
-#include "base/number.h"
 #include "rules/print/print_internal.h"
 
 static void print_span(struct rn_printer *p, const char *key, int64_t ns)
 {
-    char text[RN_DURATION_TEXT];
-
-    rn_number_write_duration(ns, text, sizeof text);
-    rn_print(p, ", %s: %s", key, text);
+    rn_print(p, ", %s", key);
+    rn_print_span(p, ": ", ns);
 }
 
 void rn_print_signals(struct rn_printer *p)

@@ -1,11 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a well-behaved client has earned: more of a rule's limit, in percent.
+ * What a well-behaved client has earned: more of a rule's limit, in percent. Pure arithmetic on two
+ * words of one client: its earned record, and its lapses, the refusals that count for `lost_by`.
+ *
+ *   percent                        lost_after refusals
+ *     up_to         ┌────────────┐ within lost_within
+ *             ┌─────┘            │
+ *     100 ────┘                  └─────── the period begins again
+ *         ^every ^every
+ *
+ * - The first admission opens a period. An admission `every` or more after its start earns one
+ *   step and opens the next. So a time without admissions earns nothing.
+ * - The first refusal opens a window of `lost_within`; `lost_after` refusals in it lose all steps,
+ *   and the period starts again.
+ * - A record is forgotten when `every` + `forget` have passed since its period opened.
+ *
+ * Rounding. The start of a period and of a window is rounded down to a tick of record.h: a step
+ * comes, and a window ends, up to 67 ms early. The time until a record is forgotten is rounded up
+ * to hours. All of this is in favour of the client.
+ *
+ * Clock. A clock that steps back to before the start of a period moves the start to the time of the
+ * next admission. Before the start of a window it opens a new one: whatever the clock does,
+ * refusals that lose the steps were less than `lost_within` apart by the clock.
  */
 #ifndef RN_CORE_EARN_H
 #define RN_CORE_EARN_H
 
-#include <stdint.h>
+#include "core/record.h"
 
 /* `earn` of a rule. */
 struct rn_earn_plan {
@@ -15,5 +36,18 @@ struct rn_earn_plan {
     int64_t lost_within_ns;
     int64_t forget_ns;
 };
+
+/* How many percent of the limit the client has, at least 100. A word of another kind, such as 0,
+ * is a client that is not known. */
+unsigned rn_earn_percent(const struct rn_earn_plan *plan, uint64_t earned, int64_t now_ns);
+
+/* The earned record after an admission. The same word: there is nothing to write. */
+uint64_t rn_earn_admit(const struct rn_earn_plan *plan, uint64_t earned, int64_t now_ns);
+
+/* The lapses after a refusal. 0: that was one too many, and the earned record is lost. */
+uint64_t rn_earn_refuse(const struct rn_earn_plan *plan, uint64_t lapses, int64_t now_ns);
+
+/* The earned record after that. The same word: there was nothing to lose. */
+uint64_t rn_earn_lose(const struct rn_earn_plan *plan, uint64_t earned, int64_t now_ns);
 
 #endif

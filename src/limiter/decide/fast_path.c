@@ -16,7 +16,7 @@ bool rn_fast_path_fits(const struct rn_book *book, const struct rn_rule *rule,
     bool uncoupled = rn_compiled_is_alone(l) && book->families[rule->index].until_ns == INT64_MIN;
     bool waits = rule->max_wait_ns != 0 || rule->throttle.on;
 
-    return counts && uncoupled && !waits && !rule->shadow && !rule->by_outcome &&
+    return counts && uncoupled && !waits && !rule->usage && !rule->shadow && !rule->by_outcome &&
            rule->priority.attribute == RN_NO_ATTRIBUTE && limit->soft_units == 0;
 }
 

@@ -36,6 +36,8 @@ enum rn_option_bit {
     RN_OPTION_NOTE,
     RN_OPTION_REASON,
     RN_OPTION_IF_VERSION,
+    RN_OPTION_BANNED,
+    RN_OPTION_HASH,
     RN_OPTION_BENCH, /* options of `ration bench` */
 };
 
@@ -50,7 +52,7 @@ struct rn_timestamp {
 /* Texts are NULL and numbers 0 by default, unless a comment gives another default. */
 struct rn_options {
     const struct rn_command *command;
-    bool help, json, strict, matching, once, remote, drain;
+    bool help, json, strict, matching, once, remote, drain, banned;
     enum rn_colour colour;
     const char *state;
     uint64_t cost;
@@ -63,7 +65,7 @@ struct rn_options {
     const char *cacert, *cert, *key; /* for TLS */
     int64_t timeout_ns;              /* 5 s */
 
-    const char *rule, *limit, *note, *reason;
+    const char *rule, *limit, *note, *reason, *hash;
     const char *add, *remaining; /* integers as text, since 0 is a value */
     const char *if_version;      /* integer as text */
     int64_t for_ns;

@@ -135,8 +135,8 @@ static void check_scopes(struct rn_rationd *d)
     rn_pin_drop(&pin);
 }
 
-/* Looks at signals, does reloads that had to wait, reads databases whose files have changed, and
- * overrides and bans that another process has changed. */
+/* Looks at signals, logs bans that rules have begun, does reloads that had to wait, reads databases
+ * whose files have changed, and overrides and bans that another process has changed. */
 static void tick(void *arg, int64_t now_ns)
 {
     struct rn_rationd *d = arg;
@@ -146,6 +146,7 @@ static void tick(void *arg, int64_t now_ns)
     rn_signals_tick(d->limiter, &(struct rn_signals_events){NULL, log_factor, log_stale},
                     RATION_NOW);
     rn_poller_tick(&d->poller);
+    rn_front_log_bans(&d->front);
     if (!d->options.shares)
         check_scopes(d);
     if (rn_await_control_is_busy(&d->front))

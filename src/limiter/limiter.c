@@ -296,6 +296,7 @@ void ration_close(struct ration *r)
     rn_top_free(r->top);
     rn_usage_done(&r->usage);
     free(r->fallback);
+    rn_records_close(&r->reputation.records);
     if (r->table)
         rn_table_close(r->table);
     free(r);

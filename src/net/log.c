@@ -153,9 +153,8 @@ void rn_log_write(enum rn_log_level level, const char *event, const struct rn_lo
     if (!record && (int)level > atomic_load_explicit(&least, memory_order_relaxed))
         return;
     pthread_mutex_lock(&gate_lock);
-    bool admitted =
-        record ||
-        rn_log_line_admit(&own_gate, event, rn_clock_read_ns(CLOCK_MONOTONIC), &head.suppressed);
+    bool admitted = record || rn_log_line_admit(&own_gate, event, rn_clock_read_ns(CLOCK_MONOTONIC),
+                                                &head.suppressed);
     pthread_mutex_unlock(&gate_lock);
     if (!admitted)
         return;

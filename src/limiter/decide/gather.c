@@ -20,7 +20,8 @@ RN_HOT void rn_gather_init(struct rn_gathered *g, struct ration *r, const struct
     g->r = r;
     g->book = book;
     g->all_shadow = rn_gather_is_shadow(r, book);
-    g->no_server = g->drain = false;
+    g->no_server = g->drain = g->past_bans = false;
+    g->ban.rest_ns = 0;
     g->lease_ns = g->max_wait_ns = 0;
     g->rule_count = g->lease_count = g->usage_count = 0;
     g->error = 0;
@@ -142,6 +143,8 @@ RN_HOT void rn_gather_add(struct rn_gathered *g)
         g->error = RATION_EINVAL;
         return;
     }
+    if (rn_unlikely(a->rule->escalate != NULL))
+        rn_reputation_find_ban(g, a, hash);
     g->rule_count++;
     for (uint32_t i = 0; i < a->limit_count; i++)
         add_limit(g, a, a->limits[i], hash);
@@ -197,11 +200,9 @@ static RN_ASIDE void count_usage(const struct rn_gathered *g, const struct rn_ap
                                  bool allowed, uint64_t units)
 {
     struct rn_usage_rule *usage = rn_usage_of(g->book, a->rule);
-    int64_t now_ns = rn_limiter_now(g->r, g->tx.now_ns);
 
     if (usage)
-        rn_usage_count(usage, a, a->hash, allowed, units,
-                       now_ns + rn_table_wall_offset(g->r->table, now_ns));
+        rn_usage_count(usage, a, a->hash, allowed, units, ration_wall(g->r, g->tx.now_ns));
 }
 
 /* A thread has the same number, and shares it with the same others, in both stripes: so `s` tells
@@ -242,6 +243,8 @@ RN_HOT static void count(struct rn_gathered *g, const struct ration_outcome *out
             count_usage(g, &g->rules[i], allowed, units);
         if (!allowed)
             note_refusal(g, s, i);
+        if (!allowed && rn_unlikely(rn_rule_has_records(rule)))
+            rn_reputation_count_refusal(g, i);
     }
     if (rn_likely(refunds == 0 || refunds < g->rule_count)) /* refunds alone ask for nothing */
         rn_stats_count_total(s, total);
@@ -262,8 +265,25 @@ static RN_ASIDE void note_places(const struct rn_gathered *g)
 
 /* --- deciding --------------------------------------------------------------------- */
 
+static RN_ASIDE void refuse_banned(struct rn_gathered *g, bool look_only,
+                                   struct ration_outcome *out)
+{
+    const struct rn_applied *a = &g->rules[g->banned_by];
+
+    rn_outcome_banned(out, a->rule, &g->ban);
+    if (look_only)
+        return;
+    rn_reputation_count_ban(g->r, g->book, a, g->banned_hash, g->tx.now_ns);
+    if (rn_unlikely(a->rule->usage != NULL))
+        count_usage(g, a, false, a->rule->by_outcome ? 0 : a->cost);
+}
+
 RN_HOT int rn_gather_run(struct rn_gathered *g, bool look_only, struct ration_outcome *out)
 {
+    if (rn_unlikely(g->ban.rest_ns != 0) && g->error == 0 && !g->all_shadow) {
+        refuse_banned(g, look_only, out);
+        return 0;
+    }
     g->tx.look_only = look_only;
     if (rn_unlikely(g->drain) && g->tx.n > 1)
         return RATION_ESEVERAL;
@@ -288,6 +308,7 @@ RN_HOT int rn_gather_run(struct rn_gathered *g, bool look_only, struct ration_ou
     if (rn_unlikely(g->lease_count != 0))
         note_places(g);
     rn_outcome_fill(out, g);
+    out->shadow_refused |= g->ban.rest_ns != 0;
     if (!look_only)
         count(g, out);
     return 0;

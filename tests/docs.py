@@ -33,9 +33,11 @@ PREAMBLE = """
 #include <string.h>
 #include <ration/clients.h>
 #include <ration/ration.h>
+#include <ration/reputation.h>
 #include <ration/rules.h>
 #include <ration/signals.h>
 enum { LOGIN, API, REPORTS };
+int print_client(void *arg, const struct ration_reputation *one);
 void reply_429(int64_t retry_after_ns);
 void set_header(const char *name, int64_t value);
 void log_error(const char *text);

@@ -201,6 +201,9 @@ struct ration_totals {
     uint64_t hits_allowed, hits_refused;
     uint64_t uncollected;    /* units of late debits beyond one capacity below empty */
     uint64_t shadow_delayed; /* of those allowed under rules: a shadow limit would have delayed */
+    /* Bans by rules with `escalate` (reputation.h): begun; requests refused by one, which are also
+     * counted as refused; and lifted. */
+    uint64_t bans, ban_refusals, lifted;
 };
 /* Of all limits together, or of one. Counted per process. */
 RATION_API void ration_totals(const struct ration *r, struct ration_totals *totals);

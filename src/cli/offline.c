@@ -137,9 +137,9 @@ bool rn_offline_open(struct rn_offline *s, bool create)
         rn_output_error("note: %s", error.text);
     now = ration_now(s->limiter);
     /* The limiter owns the ruleset now, even if this fails. */
-    if (rn_reload_install(s->limiter, s->ruleset, now) != 0) {
+    if (rn_reload_install(s->limiter, s->ruleset, now, &error) != 0) {
         s->ruleset = NULL;
-        return rn_output_error("out of memory");
+        return rn_output_error("%s", error.text);
     }
     if (at->given)
         ahead = at->relative ? at->ns : at->ns - ration_wall(s->limiter, now);

@@ -17,12 +17,13 @@
  * In an offence record:
  *
  *   refusals  level  time                   span
- *   0         > 0    the end of the ban     when the level is forgotten, modulo 2^15 units of 2^40
- * ns > 0       > 0    the start of a window  the same > 0       0      the start of a window  its
- * length in units of 2^32 ns, rounded up
+ *   0         > 0    end of the ban         when the level is forgotten
+ *   > 0       > 0    start of the window    when the level is forgotten
+ *   > 0       0      start of the window    its length, in units of 2^32 ns, rounded up
  *
- * A level is forgotten at most 365 days after the time of the word, and 2^15 units are more: so it
- * is unambiguous. The length of the window is there for readers without a plan.
+ * A level is forgotten at a whole number of units of 2^40 ns, modulo 2^15 units. This is at most
+ * 365 days after the time of the word, and 2^15 units are more: so it is unambiguous. The length of
+ * the window is there for readers without a plan.
  */
 #ifndef RN_CORE_RECORD_H
 #define RN_CORE_RECORD_H

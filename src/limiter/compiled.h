@@ -30,10 +30,11 @@ struct rn_compiled {
     unsigned charge_flags; /* RN_CHARGE_* */
     bool lean;             /* one RN_TAKE charges it */
     bool shadow;
-    bool fast_path;  /* rn_table_take_all may charge it with others: see fast_path.h, take.c */
-    bool is_mark;    /* not a limit but the mark of one: see `mark` */
-    bool stepped;    /* the limit as written; one of `steps` is in force: see factor.h */
-    bool fast_steps; /* if it is stepped: fast_path of its steps */
+    bool fast_path;   /* rn_table_take_all may charge it with others: see fast_path.h, take.c */
+    bool is_mark;     /* not a limit but the mark of one: see `mark` */
+    bool stepped;     /* the limit as written; one of `steps` is in force: see factor.h */
+    bool fast_steps;  /* if it is stepped: fast_path of its steps */
+    bool fast_extras; /* the same as fast_path, if its rule has extras (rn_rule_has_extras) */
     struct rn_limit limit;
 
     /* One limit of each shape that its name has, the largest of that shape; and

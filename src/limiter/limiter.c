@@ -289,6 +289,7 @@ void ration_close(struct ration *r)
     rn_stats_done(&r->stats);
     rn_top_free(r->top);
     free(r->fallback);
+    rn_records_close(&r->reputation.records);
     if (r->table)
         rn_table_close(r->table);
     free(r);

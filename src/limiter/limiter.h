@@ -13,6 +13,7 @@
 #include "limiter/clients/clients.h"
 #include "limiter/compiled.h"
 #include "limiter/decide/fallback.h"
+#include "limiter/reputation/reputation.h"
 #include "limiter/rulebook/pin.h"
 #include "limiter/signals/signals.h"
 #include "limiter/stats.h"
@@ -34,6 +35,7 @@ struct ration {
     struct rn_calendars *calendars; /* for limits that are not from rules files */
     struct rn_top *top;
     struct rn_signals signals;           /* what evaluates them here */
+    struct rn_reputation reputation;     /* records of clients */
     struct rn_hash_key secret;           /* the table's, or that of all nodes */
     struct rn_hash_key reservation_seed; /* hashes the ids of reservations */
     struct rn_hash_key ticket_key;       /* this table's own, the first of these: */
@@ -83,6 +85,12 @@ rn_limiter_find(const struct ration *r, const struct ration_charge *c, struct rn
 static inline int64_t rn_limiter_now(const struct ration *r, int64_t now_ns)
 {
     return now_ns == RATION_NOW ? rn_table_now(r->table) : now_ns;
+}
+
+/* rn_reputation_rule of the rule of a limit. */
+static inline uint64_t rn_reputation_rule_of(const struct ration *r, const struct rn_compiled *l)
+{
+    return l->seed.k0 ^ r->secret.k0;
 }
 
 /* Whether the table alone decides. */

@@ -39,13 +39,9 @@ static int ask(const struct target *t, enum rn_op op, uint64_t cost, int64_t mar
 
 /* --- the rules that apply ---------------------------------------------------------------- */
 
-/* Called for each rule that applies, at no cost. */
-typedef int rule_change(struct ration *r, const struct rn_book *book, const struct rn_applied *rule,
-                        void *arg);
-
 static int change_rules(struct ration *r, const struct rn_book *book,
                         const struct ration_request *request, struct rn_slice rule,
-                        rule_change *change, void *arg, struct rn_matches *matches)
+                        rn_state_change_fn *change, void *arg, struct rn_matches *matches)
 {
     bool found = rule.data == NULL; /* then all rules are meant */
 
@@ -70,8 +66,8 @@ static int change_rules(struct ration *r, const struct rn_book *book,
     return found ? 0 : RATION_EUNMATCHED;
 }
 
-static int change_state(struct ration *r, const struct ration_request *request, const char *rule,
-                        size_t rule_len, rule_change *change, void *arg)
+int rn_state_change(struct ration *r, const struct ration_request *request, const char *rule,
+                    size_t rule_len, rn_state_change_fn *change, void *arg)
 {
     struct rn_stripe *s = rn_stats_stripe(&r->stats);
     struct rn_workspace *w = rn_workspace_take(s);
@@ -142,7 +138,7 @@ int ration_state_reset(struct ration *r, const struct ration_request *request, c
                        size_t rule_len, int64_t now_ns, uint32_t *count)
 {
     struct reset reset = {.now_ns = rn_limiter_now(r, now_ns)};
-    int code = change_state(r, request, rule, rule_len, reset_rule, &reset);
+    int code = rn_state_change(r, request, rule, rule_len, reset_rule, &reset);
 
     if (code == 0 && count)
         *count = reset.count;
@@ -291,7 +287,7 @@ static int adjust_rule(struct ration *r, const struct rn_book *book, const struc
 static int adjust(struct ration *r, const struct ration_request *request, const char *rule,
                   size_t rule_len, struct adjustment *a)
 {
-    int code = change_state(r, request, rule, rule_len, adjust_rule, a);
+    int code = rn_state_change(r, request, rule, rule_len, adjust_rule, a);
 
     return code == 0 && a->places && !a->others ? RATION_EPLACES : code;
 }

@@ -2,7 +2,17 @@
 #ifndef RN_LIMITER_STATE_H
 #define RN_LIMITER_STATE_H
 
-#include "limiter/decide/transaction.h"
+#include "limiter/decide/gather.h"
+
+/* Called for a rule that applies, at no cost. Non-zero: an error. */
+typedef int rn_state_change_fn(struct ration *r, const struct rn_book *book,
+                               const struct rn_applied *rule, void *arg);
+
+/* Calls `change` for the rule with this name, or for all rules that apply to the request (`rule`
+ * NULL). RATION_ENORULE, RATION_EUNMATCHED and RATION_EINVAL as of ration_state_reset,
+ * RATION_ENOMEM, or the first error of `change`. */
+int rn_state_change(struct ration *r, const struct ration_request *request, const char *rule,
+                    size_t rule_len, rn_state_change_fn *change, void *arg);
 
 /* Gives back `units`, at most what the client has spent; also in the states of the limit's
  * variants. `item` belongs to a transaction that has ended. */

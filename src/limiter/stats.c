@@ -78,7 +78,10 @@ void rn_stats_set_totals(struct ration_totals *totals, const struct rn_counts *s
                                      .charged = sum->charged,
                                      .hits_allowed = sum->hits_allowed,
                                      .hits_refused = sum->hits_refused,
-                                     .uncollected = sum->uncollected};
+                                     .uncollected = sum->uncollected,
+                                     .bans = sum->bans,
+                                     .ban_refusals = sum->ban_refusals,
+                                     .lifted = sum->lifted};
     totals->block_rate = decided ? (double)sum->refused / (double)decided : 0;
 }
 

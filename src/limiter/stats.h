@@ -30,7 +30,10 @@ struct rn_counts {
     uint64_t charged;        /* charges by outcome, once it is known; under rules only */
     uint64_t uncollected;    /* units of late debits that no limit could hold */
     uint64_t shadow_delayed; /* of those allowed; under rules only */
-    uint64_t unused[4];      /* fills two lines */
+    uint64_t bans;           /* by `escalate`: begun, */
+    uint64_t ban_refusals;   /* requests refused by one, which are among `refused`, */
+    uint64_t lifted;         /* and lifted */
+    uint64_t unused[1];      /* fills two lines */
 };
 
 /* What is counted of whole decisions only: no limit or rule has it. */

@@ -174,11 +174,13 @@ ngx_int_t rn_ngx_zone_open(ngx_cycle_t *cycle)
     worker->limiter = worker->needed ? open_limiter(main, cycle->log) : NULL;
     if (!worker->limiter)
         return NGX_ERROR;
-    int code = rn_reload_install(worker->limiter, main->ruleset, ration_now(worker->limiter));
+    struct ration_error error;
+    int code =
+        rn_reload_install(worker->limiter, main->ruleset, ration_now(worker->limiter), &error);
 
     main->ruleset = NULL; /* taken in any case */
     if (code != 0) {
-        ngx_log_error(NGX_LOG_EMERG, cycle->log, 0, "ration: no memory for the rules");
+        ngx_log_error(NGX_LOG_EMERG, cycle->log, 0, "ration: %s", error.text);
         ration_close(worker->limiter);
         return NGX_ERROR;
     }

@@ -238,10 +238,13 @@ static bool open_limiter(struct rn_rationd *d, struct rn_ruleset *ruleset)
         rn_log(RN_LOG_WARN, "state.notice", RN_LOG_TEXT("text", rn_slice_of(error.text)));
     if (d->options.shares && !rn_shared_store_open(&d->shared, &d->options, d->limiter))
         goto failed;
-    if (rn_reload_install(d->limiter, ruleset, ration_now(d->limiter)) == 0)
-        return true;
-    rn_rationd_fail("out of memory");
-    return false; /* the limiter has the ruleset */
+    if (rn_reload_install(d->limiter, ruleset, ration_now(d->limiter), &error) != 0) {
+        rn_rationd_fail("%s", error.text);
+        return false; /* the limiter has the ruleset */
+    }
+    if (error.text[0])
+        rn_log(RN_LOG_WARN, "state.notice", RN_LOG_TEXT("text", rn_slice_of(error.text)));
+    return true;
 failed:
     rn_ruleset_free(ruleset);
     return false;

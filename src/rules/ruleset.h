@@ -247,6 +247,18 @@ static inline bool rn_rule_follows(const struct rn_rule *rule)
            (rule->earn == NULL || rule->adapt.adapt_count != 0 || rule->adapt.has_elastic);
 }
 
+/* Whether clients have records under the rule. */
+static inline bool rn_rule_has_records(const struct rn_rule *rule)
+{
+    return rule->escalate != NULL || rule->earn != NULL;
+}
+
+/* Whether a decision under the rule does more than charge its limits. */
+static inline bool rn_rule_has_extras(const struct rn_rule *rule)
+{
+    return rn_rule_has_records(rule) || rule->usage != NULL;
+}
+
 /* Sets the title; the rest of it is zero. */
 static inline void rn_rule_entitle(struct rn_rule *rule)
 {

@@ -20,12 +20,14 @@ bool rn_fast_path_fits(const struct rn_book *book, const struct rn_rule *rule,
            rule->priority.attribute == RN_NO_ATTRIBUTE && limit->soft_units == 0;
 }
 
-/* Added to the number of limits if one of them has steps (factor.h). */
+/* Added to the number of limits if one of them has steps (factor.h), */
 #define STEPPED (2 * RN_TABLE_ALL_MAX)
+/* and if one of their rules has extras. */
+#define EXTRAS (4 * RN_TABLE_ALL_MAX)
 
 static RN_ASIDE uint32_t count_several(const struct rn_book *book, const struct rn_matches *matches)
 {
-    uint32_t n = 0, stepped = 0;
+    uint32_t n = 0, stepped = 0, extras = 0;
 
     for (uint32_t i = 0; i < matches->count; i++) {
         const struct rn_tier *tier = matches->items[i].tier;
@@ -36,12 +38,13 @@ static RN_ASIDE uint32_t count_several(const struct rn_book *book, const struct 
         for (uint32_t k = 0; k < tier->limit_count; k++) {
             const struct rn_compiled *l = &book->limits[tier->limits[k]->id];
 
-            if (!rn_factor_step(l)->fast_path)
+            if (!rn_factor_step(l)->fast_path && !l->fast_extras)
                 return 0;
             stepped = l->stepped ? STEPPED : stepped;
+            extras = l->fast_extras ? EXTRAS : extras;
         }
     }
-    return n + stepped;
+    return n + stepped + extras;
 }
 
 RN_INLINE static uint32_t count_limits(const struct rn_book *book, const struct rn_matches *matches)
@@ -55,6 +58,8 @@ RN_INLINE static uint32_t count_limits(const struct rn_book *book, const struct 
 
         if (rn_likely(l->fast_path))
             return 1;
+        if (l->fast_extras)
+            return EXTRAS + 1;
         return l->fast_steps ? STEPPED + 1 : 0;
     }
     return count_several(book, matches);
@@ -75,7 +80,7 @@ static RN_ASIDE uint64_t hash_parts(const struct rn_match *match, const struct r
 /* All limits of a rule have the same seed. False: the client has an override. */
 RN_INLINE static bool add_rule(struct rn_fast_path *f, const struct ration *r,
                                const struct rn_book *book, const struct rn_match *match,
-                               uint32_t limit_count, bool stepped)
+                               uint32_t limit_count, bool stepped, bool extras)
 {
     struct rn_rule_limit *const *limits = match->tier->limits;
     const struct rn_compiled *l = &book->limits[limits[0]->id];
@@ -86,6 +91,8 @@ RN_INLINE static bool add_rule(struct rn_fast_path *f, const struct ration *r,
 
     if (rn_unlikely(index != NULL) && rn_map_find(&index->overrides, hash))
         return false;
+    if (extras && match->rule->escalate)
+        rn_reputation_prefetch(&r->reputation, hash);
     for (uint32_t i = 0; i < limit_count; i++) {
         struct rn_charge *charge = &f->charges[f->n]; /* as much of it as a take reads */
 
@@ -179,11 +186,82 @@ RN_INLINE static void count(const struct rn_fast_path *f, uint32_t n, struct rat
     rn_stats_count_total(s, total);
 }
 
-/* Inlined for one limit and for any number, each once for limits without steps and once for those
- * of which some have steps. */
+/* --- extras ------------------------------------------------------------------------------ */
+
+static uint64_t hash_of(const struct rn_fast_path *f, uint32_t at)
+{
+    return f->charges[at].key ^ f->limits[at]->salt;
+}
+
+static RN_ASIDE void refuse(const struct rn_fast_path *f, uint32_t at,
+                            const struct rn_reputation_ban *ban, struct ration *r,
+                            const struct rn_book *book, int64_t now_ns, struct ration_outcome *out)
+{
+    struct rn_applied applied = rn_applied_of(f->matches[at]);
+
+    rn_outcome_banned(out, applied.rule, ban);
+    rn_reputation_count_ban(r, book, &applied, hash_of(f, at), now_ns);
+}
+
+/* Whether a rule has banned the client; `out` says so. The longest ban counts. */
+RN_INLINE static bool refuse_if_banned(const struct rn_fast_path *f, uint32_t n, struct ration *r,
+                                       const struct rn_book *book, int64_t now_ns,
+                                       struct ration_outcome *out)
+{
+    struct rn_reputation_ban worst = {0};
+    uint32_t at = 0;
+
+    for (uint32_t i = 0; i < n; i++) {
+        const struct rn_escalate_plan *plan = f->matches[i]->rule->escalate;
+
+        if (!plan || (i != 0 && f->matches[i] == f->matches[i - 1]))
+            continue;
+        struct rn_reputation_ban ban =
+            rn_reputation_ban(&r->reputation, plan, hash_of(f, i), now_ns);
+
+        if (rn_unlikely(ban.rest_ns > worst.rest_ns)) {
+            worst = ban;
+            at = i;
+        }
+    }
+    if (rn_likely(worst.rest_ns == 0))
+        return false;
+    refuse(f, at, &worst, r, book, now_ns, out);
+    return true;
+}
+
+/* Each rule that refused, unless its limits are lowered for the moment. */
+static RN_ASIDE void count_refusals(const struct rn_fast_path *f, struct ration *r,
+                                    const struct rn_book *book)
+{
+    const struct rn_match *counted = NULL;
+
+    for (uint32_t i = 0; i < f->n; i++) {
+        const struct rn_match *match = f->matches[i];
+
+        if (f->charges[i].answer.allowed || match == counted || !rn_rule_has_records(match->rule) ||
+            rn_factor_get(book, match->rule) < 100)
+            continue;
+        struct rn_applied applied = rn_applied_of(match);
+
+        rn_reputation_refused(
+            r, book,
+            &(struct rn_reputation_refusal){.applied = &applied,
+                                            .rule = rn_reputation_rule_of(r, f->limits[i]),
+                                            .hash = hash_of(f, i),
+                                            .now_ns = f->charges[i].ask.now_ns});
+        counted = match;
+    }
+}
+
+/* --- deciding ----------------------------------------------------------------------------- */
+
+/* Inlined for one limit and for any number, each for limits without steps, for those of which some
+ * have steps, and for rules of which some have extras. */
 RN_INLINE static bool decide(struct ration *r, const struct rn_book *book,
                              const struct ration_request *request, struct rn_matches *matches,
-                             uint32_t n, bool stepped, int64_t now_ns, struct ration_outcome *out)
+                             uint32_t n, bool stepped, bool extras, int64_t now_ns,
+                             struct ration_outcome *out)
 {
     const struct rn_client_index *index;
     struct rn_fast_path f;
@@ -193,8 +271,8 @@ RN_INLINE static bool decide(struct ration *r, const struct rn_book *book,
     for (uint32_t i = 0; i < (n == 1 ? 1 : matches->count); i++) {
         const struct rn_match *match = &matches->items[i];
 
-        if (rn_unlikely(
-                !add_rule(&f, r, book, match, n == 1 ? 1 : match->tier->limit_count, stepped)))
+        if (rn_unlikely(!add_rule(&f, r, book, match, n == 1 ? 1 : match->tier->limit_count,
+                                  stepped, extras)))
             return false;
     }
     index = rn_book_client_index(book);
@@ -204,10 +282,17 @@ RN_INLINE static bool decide(struct ration *r, const struct rn_book *book,
         rn_unlikely(rn_ban_filter_passes(&index->ban_filter, &matches->values, request)) &&
         rn_ban_find(r, book, &matches->values, request, now_ns, &left_ns))
         return false;
+    if (extras) {
+        now_ns = rn_limiter_now(r, now_ns);
+        if (rn_unlikely(refuse_if_banned(&f, n, r, book, now_ns, out)))
+            return true;
+    }
     if (rn_unlikely(!charge_all(&f, n, r, now_ns)))
         return false;
     rn_outcome_charged(out, &f);
     count(&f, n, r, book, out);
+    if (extras && rn_unlikely(!f.allowed))
+        count_refusals(&f, r, book);
     return true;
 }
 
@@ -216,8 +301,23 @@ static RN_ASIDE bool decide_several(struct ration *r, const struct rn_book *book
                                     struct rn_matches *matches, uint32_t n, int64_t now_ns,
                                     struct ration_outcome *out)
 {
-    return n > STEPPED ? decide(r, book, request, matches, n - STEPPED, true, now_ns, out)
-                       : decide(r, book, request, matches, n, false, now_ns, out);
+    return n > STEPPED ? decide(r, book, request, matches, n - STEPPED, true, false, now_ns, out)
+                       : decide(r, book, request, matches, n, false, false, now_ns, out);
+}
+
+static RN_ASIDE bool decide_extras(struct ration *r, const struct rn_book *book,
+                                   const struct ration_request *request, struct rn_matches *matches,
+                                   int64_t now_ns, struct ration_outcome *out)
+{
+    return decide(r, book, request, matches, 1, true, true, now_ns, out);
+}
+
+static RN_ASIDE bool decide_several_extras(struct ration *r, const struct rn_book *book,
+                                           const struct ration_request *request,
+                                           struct rn_matches *matches, uint32_t n, int64_t now_ns,
+                                           struct ration_outcome *out)
+{
+    return decide(r, book, request, matches, n, true, true, now_ns, out);
 }
 
 static RN_ASIDE bool decide_stepped(struct ration *r, const struct rn_book *book,
@@ -225,7 +325,7 @@ static RN_ASIDE bool decide_stepped(struct ration *r, const struct rn_book *book
                                     struct rn_matches *matches, int64_t now_ns,
                                     struct ration_outcome *out)
 {
-    return decide(r, book, request, matches, 1, true, now_ns, out);
+    return decide(r, book, request, matches, 1, true, false, now_ns, out);
 }
 
 RN_HOT bool rn_fast_path_decide(struct ration *r, const struct rn_book *book,
@@ -235,7 +335,11 @@ RN_HOT bool rn_fast_path_decide(struct ration *r, const struct rn_book *book,
     uint32_t n = count_limits(book, matches);
 
     if (rn_likely(n == 1))
-        return decide(r, book, request, matches, 1, false, now_ns, out);
+        return decide(r, book, request, matches, 1, false, false, now_ns, out);
+    if (n == EXTRAS + 1)
+        return decide_extras(r, book, request, matches, now_ns, out);
+    if (n > EXTRAS)
+        return decide_several_extras(r, book, request, matches, n % STEPPED, now_ns, out);
     if (n == STEPPED + 1)
         return decide_stepped(r, book, request, matches, now_ns, out);
     return n != 0 && decide_several(r, book, request, matches, n, now_ns, out);

@@ -20,7 +20,8 @@ RN_HOT void rn_gather_init(struct rn_gathered *g, struct ration *r, const struct
     g->r = r;
     g->book = book;
     g->all_shadow = rn_gather_is_shadow(r, book);
-    g->no_server = g->drain = false;
+    g->no_server = g->drain = g->past_bans = false;
+    g->ban.rest_ns = 0;
     g->lease_ns = g->max_wait_ns = 0;
     g->rule_count = g->lease_count = 0;
     g->error = 0;
@@ -138,6 +139,8 @@ RN_HOT void rn_gather_add(struct rn_gathered *g)
         g->error = RATION_EINVAL;
         return;
     }
+    if (rn_unlikely(a->rule->escalate != NULL))
+        rn_reputation_find_ban(g, a, hash);
     g->rule_count++;
     for (uint32_t i = 0; i < a->limit_count; i++)
         add_limit(g, a, a->limits[i], hash);
@@ -225,6 +228,8 @@ RN_HOT static void count(struct rn_gathered *g, const struct ration_outcome *out
             rn_value_stats_add(g->book, rule, g->rules[i].key, allowed, 1, units);
         if (!allowed)
             note_refusal(g, s, i);
+        if (!allowed && rn_unlikely(rn_rule_has_records(rule)))
+            rn_reputation_count_refusal(g, i);
     }
     if (rn_likely(refunds == 0 || refunds < g->rule_count)) /* refunds alone ask for nothing */
         rn_stats_count_total(s, total);
@@ -245,8 +250,22 @@ static RN_ASIDE void note_places(const struct rn_gathered *g)
 
 /* --- deciding --------------------------------------------------------------------- */
 
+static RN_ASIDE void refuse_banned(struct rn_gathered *g, bool look_only,
+                                   struct ration_outcome *out)
+{
+    const struct rn_applied *a = &g->rules[g->banned_by];
+
+    rn_outcome_banned(out, a->rule, &g->ban);
+    if (!look_only)
+        rn_reputation_count_ban(g->r, g->book, a, g->banned_hash, g->tx.now_ns);
+}
+
 RN_HOT int rn_gather_run(struct rn_gathered *g, bool look_only, struct ration_outcome *out)
 {
+    if (rn_unlikely(g->ban.rest_ns != 0) && g->error == 0 && !g->all_shadow) {
+        refuse_banned(g, look_only, out);
+        return 0;
+    }
     g->tx.look_only = look_only;
     if (rn_unlikely(g->drain) && g->tx.n > 1)
         return RATION_ESEVERAL;
@@ -271,6 +290,7 @@ RN_HOT int rn_gather_run(struct rn_gathered *g, bool look_only, struct ration_ou
     if (rn_unlikely(g->lease_count != 0))
         note_places(g);
     rn_outcome_fill(out, g);
+    out->shadow_refused |= g->ban.rest_ns != 0;
     if (!look_only)
         count(g, out);
     return 0;

@@ -27,6 +27,7 @@ struct rn_applied {
     uint8_t keep_percent;
     bool shadow;
     bool refund; /* only gives back: does not count as a decision */
+    bool late;   /* reports what was used: no ban stops it, and a refusal is no offence */
 };
 
 static inline struct rn_applied rn_applied_of(const struct rn_match *match)
@@ -63,11 +64,16 @@ struct rn_gathered {
     bool all_shadow;     /* the whole service is in shadow mode, or this request */
     bool drain;          /* charge what is left if the cost does not fit */
     bool no_server;      /* the server does not answer: rn_fallback_decide */
+    bool past_bans;      /* bans by rules do not count, so that limits are looked at: explain */
     int64_t lease_ns;    /* of places; 0: the limits' own */
     int64_t max_wait_ns; /* of the caller; 0: as the rules say */
     uint32_t rule_count;
     struct rn_applied rules[RN_MATCHES_MAX + 1]; /* room for one too many */
     uint8_t results[RN_MATCHES_MAX];             /* RN_RESULT_*, after the transaction */
+
+    struct rn_reputation_ban ban; /* by one of the rules; the longest */
+    uint32_t banned_by;           /* this rule, */
+    uint64_t banned_hash;         /* for this client */
 
     /* By charge. */
     uint8_t rule_of[RATION_CHARGES_MAX];
@@ -118,6 +124,9 @@ void rn_gather_without_rules(struct rn_stripe *s, bool look_only, struct ration_
 void rn_outcome_init(struct ration_outcome *out, enum ration_outcome_kind kind);
 /* Sets name, message, status and headers of the rule. */
 void rn_outcome_name(struct ration_outcome *out, const struct rn_rule *rule);
+/* A refusal by a ban of the rule. */
+void rn_outcome_banned(struct ration_outcome *out, const struct rn_rule *rule,
+                       const struct rn_reputation_ban *ban);
 /* Fills the outcome from a transaction that ended without an error. */
 void rn_outcome_fill(struct ration_outcome *out, struct rn_gathered *g);
 /* Fills it from limits that were charged on the fast path, or refused there. */

@@ -38,6 +38,18 @@ void rn_outcome_init(struct ration_outcome *out, enum ration_outcome_kind kind)
         .verdict = {.allowed = true, .limit = UINT64_MAX, .remaining = UINT64_MAX}};
 }
 
+void rn_outcome_banned(struct ration_outcome *out, const struct rn_rule *rule,
+                       const struct rn_reputation_ban *ban)
+{
+    rn_outcome_init(out, RATION_BY_ESCALATION);
+    rn_outcome_name(out, rule);
+    out->status = rule->response.status_given ? rule->response.status : STATUS_DENIED;
+    out->level = (uint16_t)ban->level;
+    out->decision.allowed = out->decision.verdict.allowed = false;
+    out->decision.verdict.limit = out->decision.verdict.remaining = 0;
+    out->decision.verdict.retry_after_ns = ban->rest_ns;
+}
+
 /* --- soft limits, throttling --------------------------------------------------------- */
 
 /* Units left after this request. Whether a charge by outcome will be made is not known yet. */

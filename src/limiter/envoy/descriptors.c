@@ -378,6 +378,28 @@ static bool decide_by_ban(struct rn_descriptors *d, struct ration_outcome *o,
     return true;
 }
 
+/* A client that a native rule has banned. */
+static int decide_by_escalation(struct rn_descriptors *d, struct ration_outcome *o,
+                                struct ration_descriptors_outcome *out)
+{
+    struct rn_gathered *g = &d->gathered;
+    const struct rn_rule *rule = g->rules[g->banned_by].rule;
+    uint64_t charge = UINT64_C(1) << d->natives[g->banned_by].first;
+    size_t at = 0;
+
+    while (at + 1 < d->count && !(d->items[at].charges & charge))
+        at++;
+    int code = rn_gather_run(g, false, o);
+
+    if (code != 0)
+        return code;
+    rn_descriptors_drop_native(d);
+    refuse_by(d, at, g->ban.rest_ns, o, out);
+    rn_slice_copy(out->statuses[at].rule, sizeof out->statuses[at].rule, rule->name);
+    rn_slice_copy(out->statuses[at].name, sizeof out->statuses[at].name, rule->name);
+    return 0;
+}
+
 /* --- deciding ----------------------------------------------------------------------- */
 
 static int decide(struct rn_descriptors *d, struct ration_descriptors_outcome *out)
@@ -396,6 +418,8 @@ static int decide(struct rn_descriptors *d, struct ration_descriptors_outcome *o
     }
     if (rn_unlikely(rn_book_client_index(g->book) != NULL) && decide_by_ban(d, &o, out))
         return 0;
+    if (rn_unlikely(g->ban.rest_ns != 0) && !g->all_shadow)
+        return decide_by_escalation(d, &o, out);
     for (size_t i = 0; i < d->count; i++)
         add_one(d, i);
     choose_quota(d);

@@ -58,6 +58,7 @@ static void add_match(struct rn_descriptors *d, struct rn_descriptor *item,
     struct rn_native_charge *n = NULL;
 
     applied.refund = purpose == RN_PURPOSE_REFUND;
+    applied.late = purpose == RN_PURPOSE_USED;
     for (uint32_t i = 0; i < d->gathered.rule_count && !n; i++)
         if (d->gathered.rules[i].rule == match->rule && d->natives[i].hash == hash &&
             d->gathered.rules[i].refund == applied.refund)

@@ -115,7 +115,10 @@ static bool link_rules(struct rn_book *b, const struct rn_book *old, int64_t now
             for (uint32_t k = 0; k < rule->tiers[t].limit_count; k++) {
                 const struct rn_rule_limit *limit = rule->tiers[t].limits[k];
 
-                b->limits[limit->id].fast_path = rn_fast_path_fits(b, rule, limit);
+                bool fits = rn_fast_path_fits(b, rule, limit);
+
+                b->limits[limit->id].fast_path = fits && !rn_rule_has_extras(rule);
+                b->limits[limit->id].fast_extras = fits && rn_rule_has_extras(rule);
             }
         if (!rule->values)
             continue;

@@ -55,6 +55,7 @@ static void explain_rules(struct ration *r, const struct rn_book *book,
         if (seen.applies) {
             seen.match = &match;
             rn_gather_init(&w->gathered, r, book, explain->now_ns);
+            w->gathered.past_bans = true;
             look(&w->gathered, explain->request, &seen, &outcome);
         }
         if (explain->see(explain->arg, &seen) != 0)

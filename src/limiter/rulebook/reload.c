@@ -9,6 +9,7 @@
 #include <ration/rules.h>
 
 #include "base/buf.h"
+#include "base/error.h"
 #include "limiter/factor.h"
 #include "limiter/limiter.h"
 #include "rules/report/report.h"
@@ -97,22 +98,31 @@ void ration_report_free(struct ration_report *report)
 
 /* --- rules ---------------------------------------------------------------------------- */
 
-int rn_reload_install(struct ration *r, struct rn_ruleset *ruleset, int64_t now_ns)
+/* Finds what the rules of a book share with other processes. */
+static int attach(struct ration *r, struct rn_book *book, struct ration_error *error)
 {
+    if (!rn_factor_attach(book, r->table))
+        return rn_error_set(error, RATION_EBOARD, 0, "%s", ration_error_text(RATION_EBOARD));
+    if (rn_clients_fill(&r->clients, book) != 0)
+        return rn_error_set(error, RATION_ENOMEM, 0, "out of memory");
+    return rn_reputation_open(r, book->ruleset, error);
+}
+
+int rn_reload_install(struct ration *r, struct rn_ruleset *ruleset, int64_t now_ns,
+                      struct ration_error *error)
+{
+    *error = (struct ration_error){0};
     pthread_mutex_lock(&r->clients.lock);
     pthread_mutex_lock(&r->shelf.lock);
     /* Only this function replaces it, so it need not be pinned. */
     const struct rn_book *current = __atomic_load_n(&r->shelf.book, __ATOMIC_RELAXED);
     struct rn_book *book = rn_book_new(ruleset, &r->secret, current, now_ns);
 
-    int code = book ? 0 : RATION_ENOMEM;
+    int code =
+        book ? attach(r, book, error) : rn_error_set(error, RATION_ENOMEM, 0, "out of memory");
 
     if (!book)
         rn_ruleset_free(ruleset);
-    else if (!rn_factor_attach(book, r->table))
-        code = RATION_EBOARD;
-    else if (rn_clients_fill(&r->clients, book) != 0)
-        code = RATION_ENOMEM;
     if (code != 0) {
         rn_book_free(book);
     } else {
@@ -141,9 +151,17 @@ static int fault_of(const struct rn_report *said)
     return said->count[RN_ERROR] != 0 ? RATION_EPARSE : RATION_ENOMEM;
 }
 
-static int install(struct ration *r, struct rn_ruleset *ruleset, const struct rn_report *said)
+static int install(struct ration *r, struct rn_ruleset *ruleset, struct rn_report *said)
 {
-    return ruleset ? rn_reload_install(r, ruleset, rn_limiter_now(r, RATION_NOW)) : fault_of(said);
+    struct ration_error error;
+
+    if (!ruleset)
+        return fault_of(said);
+    int code = rn_reload_install(r, ruleset, rn_limiter_now(r, RATION_NOW), &error);
+
+    if (code != 0 && code != RATION_ENOMEM && code != RATION_EBOARD)
+        rn_report_error(said, (struct rn_place){.file = RN_REPORT_NO_FILE}, "%s", error.text);
+    return code;
 }
 
 static struct rn_ruleset *read_files(struct ration *r, const char *const *paths, size_t count,

@@ -29,8 +29,9 @@ void rn_limiter_set_capacity(struct ration *r, const struct rn_ruleset *ruleset)
 int rn_reload_try(struct ration *r, const char *const *paths, size_t count,
                   struct ration_report **report);
 
-/* Installs a ruleset at a time of the caller's and takes it, also if that fails: with RATION_ENOMEM
- * the current rules stay. May wait. */
-int rn_reload_install(struct ration *r, struct rn_ruleset *ruleset, int64_t now_ns);
+/* Installs a ruleset at a time of the caller's and takes it, also if that fails: then `error` says
+ * why, and the current rules stay. May wait. On success error->text may hold a notice. */
+int rn_reload_install(struct ration *r, struct rn_ruleset *ruleset, int64_t now_ns,
+                      struct ration_error *error);
 
 #endif

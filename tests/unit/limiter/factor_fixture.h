@@ -30,7 +30,7 @@ static inline int try_factor_rules(struct ration *r, const char *text, const uin
         rule->factors = factors;
         rule->factor_count = count;
     }
-    return rn_reload_install(r, set, now_ns);
+    return rn_reload_install(r, set, now_ns, &(struct ration_error){0});
 }
 
 static inline void factor_rules(struct ration *r, const char *text, int64_t now_ns)

@@ -24,7 +24,7 @@ static inline void rules_at(struct ration *r, const char *text, int64_t now_ns)
                       report.kept[i].message);
     rn_report_done(&report);
     assert_non_null(set);
-    assert_int_equal(rn_reload_install(r, set, now_ns), 0);
+    assert_int_equal(rn_reload_install(r, set, now_ns, &(struct ration_error){0}), 0);
 }
 
 static inline struct ration *open_rules(const char *text)

@@ -306,7 +306,7 @@ static void two_limits_of_one_shape_have_two_states(void **state)
     assert_non_null(set);
     rn_builder_done(&builder);
     rn_report_done(&report);
-    assert_int_equal(rn_reload_install(r, set, T0), 0);
+    assert_int_equal(rn_reload_install(r, set, T0, &(struct ration_error){0}), 0);
     assert_int_equal(admitted(r, "x=y", 20, T0), 10);
     ration_close(r);
 }

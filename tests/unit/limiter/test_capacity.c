@@ -44,7 +44,7 @@ static struct ration *open_for(const char *text, uint64_t bytes, const char *pat
     if (rn_limiter_open(&(struct ration_options){.memory_bytes = bytes, .state_path = path},
                         ruleset, &r, &error) != 0)
         fail_msg("%s", error.text);
-    assert_int_equal(rn_reload_install(r, ruleset, ration_now(r)), 0);
+    assert_int_equal(rn_reload_install(r, ruleset, ration_now(r), &(struct ration_error){0}), 0);
     return r;
 }
 
@@ -179,7 +179,9 @@ static void a_change_of_rules_changes_the_capacity_and_a_restart_divides_again(v
     int64_t now = ration_now(r);
 
     fill(r, &r->shelf.book->ruleset->limits[0]->limit, 0, 1000, now);
-    assert_int_equal(rn_reload_install(r, parse(RULE("5 per hour", "token-bucket")), now), 0);
+    assert_int_equal(rn_reload_install(r, parse(RULE("5 per hour", "token-bucket")), now,
+                                       &(struct ration_error){0}),
+                     0);
     changed = rn_limiter_capacity(r);
     assert_true(changed >= before && changed < 2 * before);
     ration_close(r);

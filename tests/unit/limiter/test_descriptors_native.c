@@ -35,7 +35,7 @@ static struct ration *open_both(const char *native, const char *envoy)
         assert_int_equal(unlink(paths[i]), 0);
     assert_int_equal(rmdir(folder), 0);
     assert_non_null(set);
-    assert_int_equal(rn_reload_install(r, set, T0), 0);
+    assert_int_equal(rn_reload_install(r, set, T0, &(struct ration_error){0}), 0);
     return r;
 }
 

@@ -36,6 +36,7 @@ PREAMBLE = """
 #include <ration/reputation.h>
 #include <ration/rules.h>
 #include <ration/signals.h>
+#include <ration/usage.h>
 enum { LOGIN, API, REPORTS };
 int print_client(void *arg, const struct ration_reputation *one);
 void reply_429(int64_t retry_after_ns);
@@ -47,6 +48,7 @@ void wait_or_drop(int64_t ns);
 void show_age(int64_t ns);
 void print_escaped(const char *text, size_t len);
 uint64_t do_work(void);
+int print_row(void *arg, const struct ration_usage *u);
 bool is_pro(const char *user);
 void fragment(struct ration *r, const char *ip, const char *user, const char *const *users,
               const struct ration_named *limits);

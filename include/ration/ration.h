@@ -55,6 +55,7 @@ struct ration_options {
     uint64_t memory_bytes;             /* everything; 0: as in the file, else 64 MiB */
     const struct ration_named *limits; /* copied; referred to by index */
     size_t limit_count;
+    uint64_t usage_bytes; /* of the file of usage (usage.h), if rules need one; 0: 64 MiB */
 };
 
 /* The answer for one limit. Waits are relative to the time of the call. */

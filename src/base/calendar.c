@@ -6,6 +6,7 @@
  */
 #include "base/calendar.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/error.h"
@@ -118,4 +119,104 @@ int rn_calendar_load(const char *name, enum ration_calendar unit, int64_t **ends
     code = rn_calendar_ends(zone, unit, LOAD_FROM_S, YEARS_MAX, ends, count);
     rn_zone_free(zone);
     return code == 0 ? 0 : rn_error_set(error, code, 0, "%s", ration_error_text(code));
+}
+
+/* --- single units ------------------------------------------------------------------- */
+
+/* ISO 8601: a week belongs to the year that has its Thursday. */
+static void name_week(int64_t monday, char name[RN_CALENDAR_NAME])
+{
+    struct rn_civil thursday = rn_civil_of_days(monday + 3);
+    int64_t first = rn_civil_days((struct rn_civil){thursday.year, 1, 1});
+
+    snprintf(name, RN_CALENDAR_NAME, "%04d-W%02d", (int)thursday.year,
+             (int)((monday + 3 - first) / 7) + 1);
+}
+
+static void name_unit(enum ration_calendar unit, int64_t number, char name[RN_CALENDAR_NAME])
+{
+    struct rn_civil date = first_day(unit, number);
+    int year = (int)date.year;
+
+    switch (unit) {
+    case RATION_CALENDAR_WEEK:
+        name_week(rn_civil_days(date), name);
+        return;
+    case RATION_CALENDAR_MONTH:
+        snprintf(name, RN_CALENDAR_NAME, "%04d-%02d", year, date.month);
+        return;
+    case RATION_CALENDAR_YEAR:
+        snprintf(name, RN_CALENDAR_NAME, "%04d", year);
+        return;
+    case RATION_CALENDAR_NONE:
+    case RATION_CALENDAR_DAY:
+        break;
+    }
+    snprintf(name, RN_CALENDAR_NAME, "%04d-%02d-%02d", year, date.month, date.day);
+}
+
+void rn_calendar_span(const struct rn_zone *zone, enum ration_calendar unit, int64_t at_s,
+                      struct rn_calendar_span *span)
+{
+    at_s = at_s < -FROM_BOUND_S ? -FROM_BOUND_S : at_s > FROM_BOUND_S ? FROM_BOUND_S : at_s;
+    int64_t number = unit_of(unit, rn_civil_day_of(at_s + rn_zone_offset_at(zone, at_s)));
+
+    while (begin_of(zone, unit, number) > at_s)
+        number--;
+    while (begin_of(zone, unit, number + 1) <= at_s)
+        number++;
+    span->start_s = begin_of(zone, unit, number);
+    name_unit(unit, number, span->name);
+    do /* units without length are skipped */
+        span->end_s = begin_of(zone, unit, ++number);
+    while (span->end_s <= span->start_s);
+}
+
+/* 9 stands for a digit. */
+static bool has_form(const char *text, size_t len, const char *form)
+{
+    size_t i = 0;
+
+    for (; i < len && form[i] != '\0'; i++)
+        if (form[i] == '9' ? text[i] < '0' || text[i] > '9' : text[i] != form[i])
+            return false;
+    return i == len && form[i] == '\0';
+}
+
+static int two_digits(const char *text)
+{
+    return (text[0] - '0') * 10 + (text[1] - '0');
+}
+
+/* A year has 53 weeks if it begins or ends on a Thursday: each week belongs to the year of its
+ * Thursday. */
+static bool has_week(int64_t year, int week)
+{
+    int first = rn_civil_weekday(rn_civil_days((struct rn_civil){year, 1, 1}));
+    int last = rn_civil_weekday(rn_civil_days((struct rn_civil){year, 12, 31}));
+
+    return week >= 1 && week <= (first == 4 || last == 4 ? 53 : 52);
+}
+
+enum ration_calendar rn_calendar_unit_named(const char *name, size_t len)
+{
+    bool year = has_form(name, len, "9999"), month = has_form(name, len, "9999-99");
+    bool week = has_form(name, len, "9999-W99"), day = has_form(name, len, "9999-99-99");
+    struct rn_civil date = {.month = 1, .day = 1};
+
+    if (year)
+        return RATION_CALENDAR_YEAR;
+    if (!month && !week && !day)
+        return RATION_CALENDAR_NONE;
+    date.year = two_digits(name) * 100 + two_digits(name + 2);
+    if (week)
+        return has_week(date.year, two_digits(name + 6)) ? RATION_CALENDAR_WEEK
+                                                         : RATION_CALENDAR_NONE;
+    date.month = two_digits(name + 5);
+    date.day = day ? two_digits(name + 8) : 1;
+    /* A day beyond the end of its month comes back as one of the next. */
+    if (date.month < 1 || date.month > 12 || date.day < 1 ||
+        rn_civil_of_days(rn_civil_days(date)).day != date.day)
+        return RATION_CALENDAR_NONE;
+    return day ? RATION_CALENDAR_DAY : RATION_CALENDAR_MONTH;
 }

@@ -31,4 +31,19 @@ int rn_calendar_ends(const struct rn_zone *zone, enum ration_calendar unit, int6
 int rn_calendar_load(const char *zone, enum ration_calendar unit, int64_t **ends, uint32_t *count,
                      struct ration_error *error);
 
+/* One unit: when it begins and ends, as Unix time, and its name: 2026, 2026-11, 2026-11-18, or for
+ * a week as in ISO 8601: 2026-W47. */
+#define RN_CALENDAR_NAME 24
+struct rn_calendar_span {
+    int64_t start_s, end_s;
+    char name[RN_CALENDAR_NAME];
+};
+/* The unit that contains at_s, a time within the years 1770 to 2170 (else the nearest of those). */
+void rn_calendar_span(const struct rn_zone *zone, enum ration_calendar unit, int64_t at_s,
+                      struct rn_calendar_span *span);
+
+/* The unit that has this name: 2026, 2026-11, 2026-W47, 2026-11-18. RATION_CALENDAR_NONE: none has,
+ * or there is no such day, week or month. */
+enum ration_calendar rn_calendar_unit_named(const char *name, size_t len);
+
 #endif

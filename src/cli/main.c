@@ -50,6 +50,12 @@ const struct rn_command rn_commands[] = {
     {"ban delete", NULL, rn_help_ban, NULL, "ip=192.0.2.7", ADMIN | BIT(REQUEST), NULL,
      rn_command_client_delete},
 
+    {"usage correct", "what clients have used, for billing", rn_help_usage, NULL,
+     "--rule api --client ada --period last --units -20 --note refund",
+     ADMIN | BIT(RULE) | BIT(USAGE) | BIT(UNITS) | BIT(NOTE), NULL, rn_command_usage_correct},
+    {"usage", NULL, rn_help_usage, NULL, "--period last --csv",
+     ADMIN | BIT(RULE) | BIT(USAGE) | BIT(EXPORT) | BIT(STATE), rn_command_usage, NULL},
+
     {"rules get", "read, try, replace the daemon's rules", rn_help_rules, NULL, "", ADMIN, NULL,
      rn_command_rules_get},
     {"rules push", NULL, rn_help_rules, "FILE", "rules.yaml", ADMIN | BIT(IF_VERSION), NULL,

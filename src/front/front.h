@@ -124,6 +124,16 @@ struct rn_front_asked {
     const char *node; /* that asks for the least; valid until the loop goes on */
 };
 
+/* A node whose usage may be missing from that of all nodes. */
+struct rn_front_missing {
+    struct rn_slice name;
+    int64_t silent_ns;    /* since its last report */
+    uint64_t unpublished; /* entries that it had not reported then */
+};
+
+struct ration_usage;
+struct ration_usage_query;
+
 struct rn_front_fleet {
     void *arg;
     void (*changed)(void *arg); /* overrides or bans; NULL: nodes share no changes */
@@ -136,6 +146,14 @@ struct rn_front_fleet {
     /* What other nodes ask of a rule with `scope: fleet`. False: none of that name, or nothing is
      * known. */
     bool (*asked)(void *arg, struct rn_slice rule, struct rn_front_asked *out);
+    /* The usage that all nodes have counted, as ration_usage_each tells that of this one. It may
+     * park the fiber it is called on. NULL: nodes share no usage. */
+    int (*usage_each)(void *arg, const struct ration_usage_query *query,
+                      int (*see)(void *, const struct ration_usage *), void *see_arg,
+                      uint64_t *next, struct ration_error *error);
+    /* The nodes that the last usage_each of this request may lack something of. */
+    int (*usage_missing)(void *arg, int (*see)(void *, const struct rn_front_missing *),
+                         void *see_arg);
 };
 
 /* The store that nodes share, for the admin port; in the control thread. */

@@ -106,7 +106,7 @@ bool rn_compiled_init_ad_hoc(struct rn_compiled *l, const struct rn_hash_key *se
     l->index = RN_AD_HOC;
     l->charge_flags = 0;
     l->lean = spec->algorithm != RATION_CONCURRENCY;
-    l->shadow = l->fast_path = l->is_mark = l->stepped = l->fast_steps = false;
+    l->shadow = l->fast_path = l->is_mark = l->stepped = l->fast_steps = l->fast_extras = false;
     l->shapes = l->guards = NULL;
     l->shape_count = l->guard_count = 0;
     l->mark = NULL;

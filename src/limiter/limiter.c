@@ -31,6 +31,10 @@ static int check_options(const struct ration_options *o, struct ration_error *er
         return rn_error_set(error, RATION_EINVAL, 0,
                             "%" PRIu64 " bytes of memory; give at least %" PRIu64, o->memory_bytes,
                             RN_TABLE_BYTES_MIN);
+    if (o->usage_bytes != 0 && o->usage_bytes < RN_USAGE_BYTES_MIN)
+        return rn_error_set(error, RATION_EINVAL, 0,
+                            "%" PRIu64 " bytes for usage; give at least %" PRIu64, o->usage_bytes,
+                            RN_USAGE_BYTES_MIN);
     if (o->limit_count >= RN_AD_HOC || (o->limit_count != 0 && !o->limits))
         return rn_error_set(error, RATION_EINVAL, 0, "%zu limits, but no list of that length",
                             o->limit_count);
@@ -208,6 +212,8 @@ static int fill(struct ration *r, const struct ration_options *o, const struct r
     struct demand demand = {0};
     int clients = rn_clients_init(&r->clients), code = rn_pin_shelf_init(&r->shelf);
 
+    if (rn_usage_init(&r->usage, o) != 0)
+        return rn_error_set(error, RATION_ENOMEM, 0, "out of memory for a path");
     if (clients != 0 || code != 0 || pthread_mutex_init(&r->load_lock, NULL) != 0)
         return rn_error_set(error, RATION_ENOMEM, 0, "out of memory for a lock");
     for (size_t i = 0; i < o->limit_count; i++) {
@@ -288,6 +294,7 @@ void ration_close(struct ration *r)
         rn_workspaces_free(rn_stats_at(&r->stats, i));
     rn_stats_done(&r->stats);
     rn_top_free(r->top);
+    rn_usage_done(&r->usage);
     free(r->fallback);
     rn_records_close(&r->reputation.records);
     if (r->table)

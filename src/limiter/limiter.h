@@ -19,6 +19,7 @@
 #include "limiter/stats.h"
 #include "limiter/tickets/ticket_keys.h"
 #include "limiter/top.h"
+#include "limiter/usage/usage.h"
 #include "store/table.h"
 
 struct ration {
@@ -34,8 +35,9 @@ struct ration {
     struct rn_clients clients;      /* overrides and bans */
     struct rn_calendars *calendars; /* for limits that are not from rules files */
     struct rn_top *top;
-    struct rn_signals signals;           /* what evaluates them here */
-    struct rn_reputation reputation;     /* records of clients */
+    struct rn_signals signals;       /* what evaluates them here */
+    struct rn_reputation reputation; /* records of clients */
+    struct rn_usage usage;
     struct rn_hash_key secret;           /* the table's, or that of all nodes */
     struct rn_hash_key reservation_seed; /* hashes the ids of reservations */
     struct rn_hash_key ticket_key;       /* this table's own, the first of these: */

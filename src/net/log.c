@@ -76,7 +76,7 @@ void rn_log_line_write(struct rn_buf *out, enum rn_log_format format,
                        const struct rn_log_head *head, const struct rn_log_field *fields,
                        size_t count)
 {
-    static const char *const levels[] = {"error", "warn", "info", "debug"};
+    static const char *const levels[] = {"error", "warn", "info", "debug", "info"};
     struct rn_log_field level = RN_LOG_TEXT("level", rn_slice_of(levels[head->level]));
     struct rn_log_field event = RN_LOG_TEXT("event", rn_slice_of(head->event));
     int64_t ms = head->wall_ns / (RN_SECOND_NS / 1000), s = ms / 1000;
@@ -148,11 +148,13 @@ void rn_log_write(enum rn_log_level level, const char *event, const struct rn_lo
     struct rn_log_head head = {.level = level, .event = event};
     struct rn_buf line = {0};
 
-    if ((int)level > atomic_load_explicit(&least, memory_order_relaxed))
+    bool record = level == RN_LOG_RECORD;
+
+    if (!record && (int)level > atomic_load_explicit(&least, memory_order_relaxed))
         return;
     pthread_mutex_lock(&gate_lock);
-    bool admitted =
-        rn_log_line_admit(&own_gate, event, rn_clock_read_ns(CLOCK_MONOTONIC), &head.suppressed);
+    bool admitted = record || rn_log_line_admit(&own_gate, event, rn_clock_read_ns(CLOCK_MONOTONIC),
+                                                &head.suppressed);
     pthread_mutex_unlock(&gate_lock);
     if (!admitted)
         return;

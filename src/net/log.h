@@ -17,7 +17,14 @@
 
 #define RN_LOG_BURST 10
 
-enum rn_log_level { RN_LOG_ERROR, RN_LOG_WARN, RN_LOG_INFO, RN_LOG_DEBUG };
+enum rn_log_level {
+    RN_LOG_ERROR,
+    RN_LOG_WARN,
+    RN_LOG_INFO,
+    RN_LOG_DEBUG,
+    RN_LOG_RECORD, /* info that is always written, whatever the level and however many lines: for
+                    * changes that somebody must account for */
+};
 
 enum rn_log_format { RN_LOG_LOGFMT, RN_LOG_JSON };
 

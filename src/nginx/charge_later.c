@@ -9,6 +9,7 @@
 
 struct rn_ngx_charge_later {
     struct rn_ngx_outcome *noted; /* for signals; NULL: none is about such requests */
+    int64_t at_ns;
     size_t count;
     struct ration_receipt items[];
 };
@@ -27,6 +28,7 @@ ngx_int_t rn_ngx_charge_later_note(struct rn_ngx_context *context,
         if (!context->later->noted)
             return NGX_ERROR;
     }
+    context->later->at_ns = outcome->at_ns;
     context->later->count = outcome->due_count;
     memcpy(context->later->items, outcome->dues, bytes);
     return NGX_OK;
@@ -53,10 +55,11 @@ RN_HOT ngx_int_t rn_ngx_charge_later_run(ngx_http_request_t *r)
     context->later->noted = NULL;
     if (context->later->count == 0)
         return NGX_OK;
-    code = rn_charge_later_run(
-        context->worker->limiter,
-        &(struct rn_charge_later){.items = context->later->items, .count = context->later->count},
-        (unsigned)status, RATION_NOW, NULL);
+    code = rn_charge_later_run(context->worker->limiter,
+                               &(struct rn_charge_later){.items = context->later->items,
+                                                         .count = context->later->count,
+                                                         .at_ns = context->later->at_ns},
+                               (unsigned)status, RATION_NOW, NULL);
     if (code != 0 && code != RATION_EGONE) {
         ngx_log_error(NGX_LOG_ERR, r->connection->log, 0, "ration: charging by status failed: %s",
                       ration_error_text(code));

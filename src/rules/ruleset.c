@@ -174,6 +174,16 @@ static const char *fault_of(const struct rn_rule_limit *limit, rn_limit_fault_fn
     return store_fault(&step);
 }
 
+/* In the last file of that name: those before are of versions that were replaced. */
+struct rn_place rn_ruleset_place(const struct rn_rule *rule, const struct rn_report *report)
+{
+    struct rn_place at = {report->file_count, rule->line, rule->column};
+
+    while (at.file-- != 0 && !rn_slice_equal(report->files[at.file].name, rule->file))
+        ;
+    return at;
+}
+
 bool rn_ruleset_fits(const struct rn_ruleset *ruleset, rn_limit_fault_fn *store_fault,
                      struct rn_report *report)
 {
@@ -182,13 +192,10 @@ bool rn_ruleset_fits(const struct rn_ruleset *ruleset, rn_limit_fault_fn *store_
     for (uint32_t i = 0; i < ruleset->limit_count; i++) {
         const struct rn_rule *rule = ruleset->limits[i]->rule;
         const char *fault = fault_of(ruleset->limits[i], store_fault);
-        /* The last of that name: those before are of versions that were replaced. */
-        struct rn_place at = {report->file_count, rule->line, rule->column};
 
-        while (at.file-- != 0 && !rn_slice_equal(report->files[at.file].name, rule->file))
-            ;
         if (fault != NULL)
-            rn_report_error(report, at, "%s has %s", rn_excerpt(rule->name).text, fault);
+            rn_report_error(report, rn_ruleset_place(rule, report), "%s has %s",
+                            rn_excerpt(rule->name).text, fault);
     }
     return report->count[RN_ERROR] == before;
 }

@@ -345,6 +345,9 @@ struct rn_ruleset *rn_ruleset_load(const char *const *paths, size_t count,
 struct rn_ruleset *rn_ruleset_reload(const char *const *paths, size_t count,
                                      const struct rn_teams *last, rn_limit_fault_fn *store_fault,
                                      struct rn_report *report);
+/* Where the rule was read, of the files of the report. */
+struct rn_place rn_ruleset_place(const struct rn_rule *rule, const struct rn_report *report);
+
 /* Whether a store can hold all limits of the rules; reports those that it cannot hold. */
 bool rn_ruleset_fits(const struct rn_ruleset *ruleset, rn_limit_fault_fn *store_fault,
                      struct rn_report *report);

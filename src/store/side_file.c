@@ -33,6 +33,7 @@ struct opening {
     struct rn_mapping_file file;
     const struct rn_side_file_plan *plan;
     uint64_t bytes;
+    bool does_not_fit; /* what is in the file */
     struct rn_side_file *out;
 };
 
@@ -51,8 +52,8 @@ static uint64_t check_of(const struct side_header *h)
 static void point_at(struct rn_side_file *file, void *mapping, const struct side_header *h)
 {
     file->mapping = mapping;
-    file->data = (char *)mapping + RN_PAGE;
-    file->bytes = h->bytes - RN_PAGE;
+    file->data = (char *)mapping + RN_SIDE_FILE_HEAD;
+    file->bytes = h->bytes - RN_SIDE_FILE_HEAD;
     file->id = h->id;
 }
 
@@ -84,8 +85,9 @@ static bool make_file(struct opening *o, const struct rn_side_file *old,
         return false;
     if (!made)
         fail(o, RATION_EIO, "cannot be mapped: %s", strerror(errno));
-    else if (old)
-        o->plan->move(mapping + RN_PAGE, o->bytes - RN_PAGE, old->data, old->bytes);
+    else if (old && !o->plan->move(mapping + RN_SIDE_FILE_HEAD, o->bytes - RN_SIDE_FILE_HEAD,
+                                   old->data, old->bytes))
+        o->does_not_fit = true, made = false;
     if (mapping)
         munmap(mapping, o->bytes);
     close(fd);
@@ -157,14 +159,18 @@ static enum rn_attempt use_file(struct opening *o, int fd, const struct side_hea
         point_at(&file, mapping, h);
         if (!mine)
             ((struct side_header *)mapping)->owner = o->plan->owner;
-        if (other_size && alone)
+        if (other_size && alone && !o->does_not_fit)
             attempt = replace(o, &file);
-        else if (alone)
+        if (alone && (!other_size || o->does_not_fit))
             attempt = rn_mapping_file_share(&o->file, fd);
     }
     if (attempt == RN_ATTEMPT_OPENED) {
         *o->out = file;
-        if (other_size)
+        if (o->does_not_fit)
+            fail(o, 0,
+                 "keeps its size of %" PRIu64 " bytes, as what is in it does not fit %" PRIu64,
+                 h->bytes, o->bytes);
+        else if (other_size)
             fail(o, 0,
                  "in use with %" PRIu64
                  " bytes, and keeps that size; stop all its users to give it "
@@ -256,7 +262,7 @@ int rn_side_file_read(const struct rn_side_file_plan *plan, struct rn_side_file 
 void rn_side_file_close(struct rn_side_file *file)
 {
     if (file->mapping) {
-        munmap(file->mapping, file->bytes + RN_PAGE);
+        munmap(file->mapping, file->bytes + RN_SIDE_FILE_HEAD);
         if (file->fd >= 0)
             close(file->fd);
     }
@@ -268,5 +274,6 @@ int rn_side_file_check(const struct rn_side_file *file, struct ration_error *err
 {
     struct rn_mapping_file named = {file->what, file->path, error};
 
-    return file->path ? rn_mapping_file_check(&named, file->fd, file->bytes + RN_PAGE) : 0;
+    return file->path ? rn_mapping_file_check(&named, file->fd, file->bytes + RN_SIDE_FILE_HEAD)
+                      : 0;
 }

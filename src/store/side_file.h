@@ -20,6 +20,7 @@
 
 #include "store/table.h"
 
+#define RN_SIDE_FILE_HEAD 4096
 #define RN_SIDE_FILE_BYTES_MIN (UINT64_C(64) << 10)
 #define RN_SIDE_FILE_BYTES_MAX RN_TABLE_BYTES_MAX
 
@@ -33,8 +34,8 @@ struct rn_side_file_plan {
     bool adopt;       /* a file of another table becomes this table's, else an empty one replaces
                          it */
     /* Puts what was in a file of another size into a new one, which is zeroed. Called if no other
-     * process uses the file. NULL: a file keeps its size. */
-    void (*move)(void *to, uint64_t to_bytes, const void *from, uint64_t from_bytes);
+     * process uses the file. False: it does not fit; or NULL: a file keeps its size. */
+    bool (*move)(void *to, uint64_t to_bytes, const void *from, uint64_t from_bytes);
 };
 
 struct rn_side_file {

@@ -32,6 +32,10 @@ SEMANTIC = set(
     geo_database_is_text geo_database_missing geo_of_geo geo_of_ip_itself geo_of_method geo_of_unknown
     geo_region_alone rows_any_any rows_bad_country rows_empty_value rows_one_value rows_three_values rows_twice
     rows_default_one_value rows_unknown_default
+    earn_adaptive earn_calendar earn_every_long earn_every_short earn_forget_soon earn_lost_by_long earn_no_key
+    earn_nothing earn_steps earn_unlimited earn_with_elastic earn_with_elastic_default
+    escalate_after_long escalate_after_short escalate_ban_above_up_to escalate_ban_long
+    escalate_ban_short escalate_forget_short escalate_no_key usage_yes usage_zone_unknown
     async_concurrent attribute_path_after_stars attribute_path_dots attribute_path_without cost_max_below_default
     charge_on_concurrent charge_on_queue
     cost_never_fits deny_bad_network duplicate_key key_alternative_twice key_prefix_of_text

@@ -275,6 +275,30 @@ RN_INLINE static void open_periods(const struct rn_fast_path *f, uint32_t n, str
                                                    .now_ns = f->charges[i].ask.now_ns});
 }
 
+/* Each rule once. What was admitted has a receipt. */
+RN_INLINE static void count_usage(const struct rn_fast_path *f, uint32_t n, struct ration *r,
+                                  const struct rn_book *book, struct ration_outcome *out)
+{
+    int64_t now_ns = f->charges[0].ask.now_ns;
+    const struct rn_match *counted = NULL;
+
+    for (uint32_t i = 0; i < n; i++) {
+        const struct rn_match *match = f->matches[i];
+        struct rn_usage_rule *usage = rn_usage_of(book, match->rule);
+
+        if (!usage || match == counted || (!f->allowed && f->charges[i].answer.allowed))
+            continue;
+        struct rn_applied applied = rn_applied_of(match);
+
+        rn_usage_count(usage, &applied, hash_of(f, i), f->allowed, match->cost,
+                       now_ns + rn_table_wall_offset(r->table, now_ns));
+        if (f->allowed && match->cost != 0)
+            out->receipts[out->receipt_count++] =
+                rn_usage_receipt(usage, hash_of(f, i), match->cost);
+        counted = match;
+    }
+}
+
 /* --- deciding ----------------------------------------------------------------------------- */
 
 /* Inlined for one limit and for any number, each for limits without steps, for those of which some
@@ -310,6 +334,8 @@ RN_INLINE static bool decide(struct ration *r, const struct rn_book *book,
         return false;
     rn_outcome_charged(out, &f);
     count(&f, n, r, book, out);
+    if (extras && book->usage_count != 0)
+        count_usage(&f, n, r, book, out);
     if (extras && rn_unlikely(!f.allowed))
         count_refusals(&f, r, book);
     else if (extras)

@@ -24,7 +24,7 @@ RN_HOT void rn_gather_init(struct rn_gathered *g, struct ration *r, const struct
     g->no_server = g->drain = g->past_bans = false;
     g->ban.rest_ns = 0;
     g->lease_ns = g->max_wait_ns = 0;
-    g->rule_count = g->lease_count = 0;
+    g->rule_count = g->lease_count = g->usage_count = 0;
     g->error = 0;
     g->lease = 0;
     rn_transaction_init(&g->tx, r, g->charges, 0, now_ns);
@@ -127,7 +127,10 @@ RN_HOT void rn_gather_add(struct rn_gathered *g)
         seed = a->instead;
     else if (rn_likely(a->limit_count != 0))
         seed = &g->book->limits[a->limits[0]->id];
-    uint64_t hash = seed ? rn_gather_hash(a, seed) : 0;
+    const struct rn_usage_rule *usage = rn_usage_of(g->book, a->rule);
+
+    seed = rn_unlikely(usage != NULL) ? &usage->base : seed;
+    uint64_t hash = a->hash = seed ? rn_gather_hash(a, seed) : 0;
 
     const struct rn_override *o =
         rn_unlikely(of != NULL) ? rn_map_find(&index->overrides, hash) : NULL;
@@ -138,8 +141,9 @@ RN_HOT void rn_gather_add(struct rn_gathered *g)
         a->limit_count = o->plan->limit != NULL;
         a->instead = &o->plan->compiled;
     }
+    g->usage_count += usage != NULL;
     if (rn_unlikely(g->rule_count == RN_MATCHES_MAX ||
-                    g->tx.n + a->limit_count > RATION_CHARGES_MAX)) {
+                    g->tx.n + a->limit_count + g->usage_count > RATION_CHARGES_MAX)) {
         g->error = RATION_EINVAL;
         return;
     }
@@ -202,6 +206,15 @@ static RN_ASIDE void note_refusal(struct rn_gathered *g, struct rn_stripe *s, ui
     }
 }
 
+static RN_ASIDE void count_usage(const struct rn_gathered *g, const struct rn_applied *a,
+                                 bool allowed, uint64_t units)
+{
+    struct rn_usage_rule *usage = rn_usage_of(g->book, a->rule);
+
+    if (usage)
+        rn_usage_count(usage, a, a->hash, allowed, units, ration_wall(g->r, g->tx.now_ns));
+}
+
 /* A thread has the same number, and shares it with the same others, in both stripes: so `s` tells
  * whether `rows` is shared. */
 RN_HOT static void count(struct rn_gathered *g, const struct ration_outcome *out)
@@ -236,6 +249,8 @@ RN_HOT static void count(struct rn_gathered *g, const struct ration_outcome *out
         rn_stats_count(s, rn_stats_row(rows, rule->index), result, units);
         if (rn_unlikely(rule->values != NULL))
             rn_value_stats_add(g->book, rule, g->rules[i].key, allowed, 1, units);
+        if (rn_unlikely(rule->usage != NULL))
+            count_usage(g, &g->rules[i], allowed, units);
         if (!allowed)
             note_refusal(g, s, i);
         if (!allowed && rn_unlikely(rn_rule_has_records(rule)))
@@ -268,8 +283,11 @@ static RN_ASIDE void refuse_banned(struct rn_gathered *g, bool look_only,
     const struct rn_applied *a = &g->rules[g->banned_by];
 
     rn_outcome_banned(out, a->rule, &g->ban);
-    if (!look_only)
-        rn_reputation_count_ban(g->r, g->book, a, g->banned_hash, g->tx.now_ns);
+    if (look_only)
+        return;
+    rn_reputation_count_ban(g->r, g->book, a, g->banned_hash, g->tx.now_ns);
+    if (rn_unlikely(a->rule->usage != NULL))
+        count_usage(g, a, false, a->rule->by_outcome ? 0 : a->cost);
 }
 
 RN_HOT int rn_gather_run(struct rn_gathered *g, bool look_only, struct ration_outcome *out)

@@ -24,6 +24,7 @@ struct rn_applied {
     const struct rn_slice *key_names; /* NULL, or data NULL: the name is not part of the key */
     uint32_t key_count;
     uint64_t cost;
+    uint64_t hash; /* of the key, once it has been gathered; 0 if nothing needs it */
     uint8_t keep_percent;
     bool shadow;
     bool refund; /* only gives back: does not count as a decision */
@@ -68,6 +69,7 @@ struct rn_gathered {
     int64_t lease_ns;    /* of places; 0: the limits' own */
     int64_t max_wait_ns; /* of the caller; 0: as the rules say */
     uint32_t rule_count;
+    uint32_t usage_count; /* rules whose usage is counted: each has a receipt of its own */
     struct rn_applied rules[RN_MATCHES_MAX + 1]; /* room for one too many */
     uint8_t results[RN_MATCHES_MAX];             /* RN_RESULT_*, after the transaction */
 

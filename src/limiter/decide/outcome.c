@@ -191,6 +191,23 @@ static void list_receipt(struct ration_outcome *out, const struct rn_gathered *g
     }
 }
 
+/* A rule whose usage is counted has a receipt for that, beside those of its limits. */
+static RN_ASIDE void list_usage(struct ration_outcome *out, const struct rn_gathered *g)
+{
+    for (uint32_t i = 0; i < g->rule_count && !g->tx.look_only; i++) {
+        const struct rn_applied *a = &g->rules[i];
+        const struct rn_usage_rule *usage = rn_usage_of(g->book, a->rule);
+
+        if (!usage || a->cost == 0 || a->refund)
+            continue;
+        if (a->rule->by_outcome)
+            out->dues[out->due_count++] = rn_usage_receipt(usage, a->hash, a->cost);
+        else
+            out->receipts[out->receipt_count++] = rn_usage_receipt(usage, a->hash, a->cost);
+    }
+    out->at_ns = g->tx.now_ns;
+}
+
 RN_INLINE static void set_name(struct ration_outcome *out, const struct rn_rule *rule)
 {
     static const enum ration_header_family headers[] = {[RN_HEADERS_X] = RATION_HEADERS_X,
@@ -268,6 +285,8 @@ RN_HOT void rn_outcome_fill(struct ration_outcome *out, struct rn_gathered *g)
         out->decision.allowed = out->decision.verdict.allowed = true;
         out->decision.verdict.retry_after_ns = out->decision.verdict.delay_ns = 0;
     }
+    if (rn_unlikely(g->usage_count != 0) && out->decision.allowed)
+        list_usage(out, g);
 }
 
 /* Inlined once for one limit, and once for any number. */
@@ -344,7 +363,7 @@ int ration_outcome_give_back(struct ration *r, struct ration_outcome *out, int64
 int ration_outcome_charge(struct ration *r, struct ration_outcome *out, unsigned status,
                           int64_t now_ns, uint32_t *count)
 {
-    struct rn_charge_later due = {.items = out->dues, .count = out->due_count};
+    struct rn_charge_later due = {.items = out->dues, .count = out->due_count, .at_ns = out->at_ns};
 
     out->due_count = 0;
     return rn_charge_later_run(r, &due, status, now_ns, count);

@@ -52,6 +52,7 @@ struct rn_family {
 
 struct rn_client_index; /* client_index.h */
 struct rn_value_stats;  /* value_stats.h */
+struct rn_usage_rule;   /* usage.h */
 
 /* Immutable once published, but for the counters and the client index. */
 struct rn_book {
@@ -66,6 +67,9 @@ struct rn_book {
     struct rn_counts *carried;      /* and the counts of earlier books; under the shelf's lock */
     struct rn_value_stats **values; /* by rn_rule.index; NULL: the rule counts no values */
     uint32_t value_count;           /* the length of that list */
+    struct rn_usage_rule **usage;   /* by rn_rule.index; NULL: none is counted */
+    struct rn_usage_rule **usage_by_salt; /* sorted */
+    uint32_t usage_count;
     const struct rn_rule **by_name; /* sorted, as are */
     const struct rn_compiled **by_salt;
     struct rn_book *next;                 /* pin.c: a book that could not be freed */

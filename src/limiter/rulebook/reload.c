@@ -105,7 +105,16 @@ static int attach(struct ration *r, struct rn_book *book, struct ration_error *e
         return rn_error_set(error, RATION_EBOARD, 0, "%s", ration_error_text(RATION_EBOARD));
     if (rn_clients_fill(&r->clients, book) != 0)
         return rn_error_set(error, RATION_ENOMEM, 0, "out of memory");
-    return rn_reputation_open(r, book->ruleset, error);
+    struct ration_error usage;
+    int code = rn_usage_open(r, book->ruleset, &usage);
+
+    if (code == 0)
+        code = rn_usage_attach(r, book, &usage);
+    if (code == 0)
+        code = rn_reputation_open(r, book->ruleset, error);
+    if (usage.text[0] != '\0' && error->text[0] == '\0')
+        *error = usage; /* or a notice */
+    return code;
 }
 
 int rn_reload_install(struct ration *r, struct rn_ruleset *ruleset, int64_t now_ns,
@@ -155,6 +164,10 @@ static int install(struct ration *r, struct rn_ruleset *ruleset, struct rn_repor
 {
     struct ration_error error;
 
+    if (ruleset && !rn_usage_prepare(r, ruleset, said)) {
+        rn_ruleset_free(ruleset);
+        ruleset = NULL;
+    }
     if (!ruleset)
         return fault_of(said);
     int code = rn_reload_install(r, ruleset, rn_limiter_now(r, RATION_NOW), &error);
@@ -193,7 +206,8 @@ int rn_reload_try(struct ration *r, const char *const *paths, size_t count,
     struct rn_ruleset *ruleset = read_files(r, paths, count, &said);
 
     pthread_mutex_unlock(&r->load_lock);
-    int code = ruleset ? 0 : fault_of(&said);
+    bool fits = ruleset && rn_usage_fits(ruleset, r->usage.state_path != NULL, &said);
+    int code = fits ? 0 : fault_of(&said);
 
     rn_ruleset_free(ruleset);
     return finish(&said, code, report);

@@ -70,16 +70,46 @@ static void add(struct rn_transaction *tx, const struct rn_book *book,
     item->shift_ns = rn_gather_shift_ns(rule, hash);
 }
 
+/* What is added to usage beside the charges of a transaction: it does not depend on whether a store
+ * answers. */
+struct late_usage {
+    size_t count;
+    struct {
+        struct rn_usage_rule *rule;
+        uint64_t hash, units;
+    } items[RATION_CHARGES_MAX];
+};
+
+static void note_usage(struct late_usage *late, struct rn_usage_rule *rule,
+                       const struct ration_receipt *receipt, uint64_t units)
+{
+    late->items[late->count].rule = rule;
+    late->items[late->count].hash = receipt->hash ^ receipt->salt;
+    late->items[late->count++].units = units < INT64_MAX ? units : INT64_MAX;
+}
+
+static void add_usage(const struct late_usage *late, const struct rn_transaction *tx,
+                      const struct rn_charge_later *due)
+{
+    int64_t wall_ns = due->at_ns + rn_table_wall_offset(tx->r->table, tx->now_ns);
+
+    for (size_t i = 0; i < late->count; i++)
+        rn_usage_adjust(late->items[i].rule, late->items[i].hash, (int64_t)late->items[i].units,
+                        wall_ns);
+}
+
 /* Charges once for each id; counts each rule once, however many of its limits were charged. */
-static int charge(struct rn_transaction *tx, const struct rn_charge_later *due,
-                  const struct rn_book *book)
+static int charge(struct rn_transaction *tx, const struct late_usage *usage,
+                  const struct rn_charge_later *due, const struct rn_book *book)
 {
     struct rn_stripe *s = rn_stats_stripe(&tx->r->stats), *rows = rn_stats_stripe(&book->stats);
     int code =
         due->id != 0 ? rn_reservation_use_id(tx->r, due->id, due->within_ns, tx->now_ns, 0) : 0;
 
-    if (code == 0)
-        code = rn_transaction_run(tx);
+    if (code != 0)
+        return code;
+    add_usage(usage, tx, due);
+    code = tx->n != 0 ? rn_transaction_run(tx) : 0;
     if (code != 0)
         return code;
     rn_stats_add(s, &s->total.charged);
@@ -93,32 +123,43 @@ static int charge(struct rn_transaction *tx, const struct rn_charge_later *due,
     return 0;
 }
 
+/* A rule without charge_on charges every outcome. */
+static bool charges_on(const struct rn_book *book, uint32_t rule, unsigned status)
+{
+    const struct rn_rule *r = &book->ruleset->rules[rule];
+
+    return !r->by_outcome || rn_statuses_has(&r->charge_on, status);
+}
+
 int rn_charge_later_run(struct ration *r, const struct rn_charge_later *due, unsigned status,
                         int64_t now_ns, uint32_t *count)
 {
     struct rn_stripe *s = rn_stats_stripe(&r->stats);
     struct rn_workspace *w = rn_workspace_take(s);
     bool found = due->count == 0;
+    struct late_usage usage;
 
     if (!w)
         return RATION_ENOMEM;
     struct rn_pin pin = rn_pin_take(&r->shelf, s);
     struct rn_transaction *tx = &w->gathered.tx;
 
+    usage.count = 0;
     rn_charge_later_begin(tx, r, w->gathered.charges, rn_limiter_now(r, now_ns));
-    for (size_t i = 0; i < due->count; i++) {
-        const struct rn_compiled *l = pin.book ? rn_receipt_find(pin.book, &due->items[i]) : NULL;
-        const struct rn_rule *rule = l ? &pin.book->ruleset->rules[l->index] : NULL;
+    for (size_t i = 0; i < due->count && pin.book; i++) {
+        struct rn_usage_rule *counted = rn_usage_find(pin.book, &due->items[i]);
+        const struct rn_compiled *l = counted ? NULL : rn_receipt_find(pin.book, &due->items[i]);
 
-        found |= l != NULL;
-        /* A rule without charge_on charges every outcome. */
-        if (l && (!rule->by_outcome || rn_statuses_has(&rule->charge_on, status)))
+        found |= l || counted;
+        if (l && charges_on(pin.book, l->index, status))
             add(tx, pin.book, &due->items[i], l, due->items[i].taken);
+        if (counted && charges_on(pin.book, counted->base.index, status))
+            note_usage(&usage, counted, &due->items[i], due->items[i].taken);
     }
     int code = found ? 0 : RATION_EGONE;
 
-    if (code == 0 && tx->n != 0)
-        code = charge(tx, due, pin.book);
+    if (code == 0 && (tx->n != 0 || usage.count != 0))
+        code = charge(tx, &usage, due, pin.book);
     if (code == 0 && count)
         *count = (uint32_t)tx->n;
     rn_pin_drop(&pin);
@@ -126,25 +167,33 @@ int rn_charge_later_run(struct ration *r, const struct rn_charge_later *due, uns
     return code;
 }
 
-int rn_charge_later_debit(struct ration *r, const struct ration_receipt *receipts, size_t n,
-                          uint64_t units, int64_t now_ns)
+int rn_charge_later_debit(struct ration *r, const struct rn_charge_later *due, uint64_t units,
+                          int64_t now_ns)
 {
     struct rn_stripe *s = rn_stats_stripe(&r->stats);
     struct rn_workspace *w = rn_workspace_take(s);
+    struct late_usage usage;
 
     if (!w)
         return RATION_ENOMEM;
     struct rn_pin pin = rn_pin_take(&r->shelf, s);
     struct rn_transaction *tx = &w->gathered.tx;
 
+    usage.count = 0;
     rn_charge_later_begin(tx, r, w->gathered.charges, rn_limiter_now(r, now_ns));
-    for (size_t i = 0; i < n; i++) {
-        const struct rn_compiled *l = pin.book ? rn_receipt_find(pin.book, &receipts[i]) : NULL;
+    for (size_t i = 0; i < due->count && pin.book; i++) {
+        struct rn_usage_rule *counted = rn_usage_find(pin.book, &due->items[i]);
+        const struct rn_compiled *l = counted ? NULL : rn_receipt_find(pin.book, &due->items[i]);
 
         if (l)
-            add(tx, pin.book, &receipts[i], l, units);
+            add(tx, pin.book, &due->items[i], l, units);
+        if (counted)
+            note_usage(&usage, counted, &due->items[i], units);
     }
-    int code = tx->n == 0 && n != 0 ? RATION_EGONE : rn_charge_later_finish(tx, pin.book);
+    add_usage(&usage, tx, due);
+    int code = tx->n == 0 && usage.count == 0 && due->count != 0
+                   ? RATION_EGONE
+                   : rn_charge_later_finish(tx, pin.book);
 
     rn_pin_drop(&pin);
     rn_workspace_return(s, w);
@@ -193,8 +242,11 @@ int ration_ticket_charge(struct ration *r, const char *ticket, size_t len, unsig
     now_ns = rn_limiter_now(r, now_ns);
     if (now_ns - t.at_ns >= t.timeout_ns)
         return RATION_EGONE;
-    struct rn_charge_later due = {
-        .items = t.receipts, .count = t.receipt_count, .id = t.id, .within_ns = t.timeout_ns};
+    struct rn_charge_later due = {.items = t.receipts,
+                                  .count = t.receipt_count,
+                                  .at_ns = t.at_ns,
+                                  .id = t.id,
+                                  .within_ns = t.timeout_ns};
     int code = rn_charge_later_run(r, &due, status, now_ns, count);
 
     if (code == 0) /* not told before: it took as long as the ticket is old */

@@ -14,6 +14,7 @@ struct rn_transaction;
 struct rn_charge_later {
     const struct ration_receipt *items;
     size_t count;
+    int64_t at_ns;     /* when it was decided: usage counts in the period of that time */
     uint64_t id;       /* charged at most once within within_ns; 0: the caller sees to that */
     int64_t within_ns; /* rn_reservation_can_last */
 };
@@ -26,8 +27,8 @@ int rn_charge_later_run(struct ration *r, const struct rn_charge_later *due, uns
 
 /* Charges `units` more to each of the limits that were charged before. RATION_EGONE: none of them
  * exists any more; or the first error of the store. */
-int rn_charge_later_debit(struct ration *r, const struct ration_receipt *receipts, size_t n,
-                          uint64_t units, int64_t now_ns);
+int rn_charge_later_debit(struct ration *r, const struct rn_charge_later *due, uint64_t units,
+                          int64_t now_ns);
 
 /* A transaction of late debits: begin, add limits, finish. Finishing counts the units; the limits
  * are those of `book` or, if it is NULL, were given at open or with the call. 0, or the first error

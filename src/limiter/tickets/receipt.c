@@ -73,20 +73,38 @@ static uint64_t worth_of(const struct rn_compiled *l, const struct ration_receip
     return worth < units ? worth : units;
 }
 
+/* From the period in which it was counted. False: the rule is gone. */
+static bool take_back_usage(const struct rn_book *book, const struct ration_receipt *receipt,
+                            uint64_t units, int64_t wall_ns)
+{
+    struct rn_usage_rule *usage = book ? rn_usage_find(book, receipt) : NULL;
+
+    if (usage)
+        rn_usage_adjust(usage, receipt->hash ^ receipt->salt,
+                        units < INT64_MAX ? -(int64_t)units : -INT64_MAX, wall_ns);
+    return usage != NULL;
+}
+
 int rn_receipt_give_back(struct ration *r, const struct ration_receipt *receipts, size_t n,
                          int64_t at_ns, uint64_t kept, int64_t now_ns)
 {
     struct rn_pin pin = rn_pin_take(&r->shelf, rn_stats_stripe(&r->stats));
+    int64_t wall_ns = at_ns + rn_table_wall_offset(r->table, now_ns);
     bool found = false, gone = false;
     int first = 0;
 
     for (size_t i = 0; i < n; i++) {
         struct rn_refund refund = {
             .key = receipts[i].hash, .at_ns = at_ns, .mark = receipts[i].mark};
-        const struct rn_compiled *l = find_limit(r, pin.book, &receipts[i], &refund.shift_ns);
 
         if (receipts[i].taken <= kept)
             continue;
+        if (rn_usage_is_receipt(&receipts[i])) {
+            found |= take_back_usage(pin.book, &receipts[i], receipts[i].taken - kept, wall_ns);
+            continue;
+        }
+        const struct rn_compiled *l = find_limit(r, pin.book, &receipts[i], &refund.shift_ns);
+
         found |= l != NULL;
         gone |= l == NULL;
         if (!l)

@@ -285,7 +285,9 @@ static int settle_ticket(struct ration *r, const struct rn_ticket *t, uint64_t k
     for (uint32_t i = 0; i < t->receipt_count; i++)
         if (t->receipts[i].taken == t->reserved) /* else the rule has another cost */
             whole[count++] = t->receipts[i];
-    return rn_charge_later_debit(r, whole, count, kept - t->reserved, now_ns);
+    return rn_charge_later_debit(
+        r, &(struct rn_charge_later){.items = whole, .count = count, .at_ns = t->at_ns},
+        kept - t->reserved, now_ns);
 }
 
 int ration_ticket_commit(struct ration *r, const char *ticket, size_t len, bool all, uint64_t cost,

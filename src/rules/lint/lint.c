@@ -163,11 +163,11 @@ static uint64_t hash_condition(const struct rn_condition *c)
     return mix(h, values);
 }
 
-/* Equal for rules that count the same requests by the same key in the same windows. Adds hashes
- * where order does not matter. */
-static uint64_t hash_rule(const struct rn_rule *rule)
+/* Equal for rules that count the same requests by the same key. Adds hashes where order does not
+ * matter. */
+static uint64_t hash_requests(const struct rn_rule *rule)
 {
-    uint64_t alternatives = 0, limits = 0, h;
+    uint64_t alternatives = 0, h;
 
     for (uint32_t a = 0; a < rule->alternative_count; a++) {
         uint64_t conditions = 0;
@@ -183,13 +183,20 @@ static uint64_t hash_rule(const struct rn_rule *rule)
         h = hash_bytes(h, part->attributes, part->count * sizeof part->attributes[0]);
         h = mix(mix(h, part->ipv4_prefix), part->ipv6_prefix);
     }
+    return hash_bytes(h, &rule->charge_on, sizeof rule->charge_on);
+}
+
+/* Equal if they do so in the same windows. */
+static uint64_t hash_rule(const struct rn_rule *rule)
+{
+    uint64_t limits = 0, h = hash_requests(rule);
+
     for (uint32_t t = 0; t < rule->tier_count; t++) {
         uint64_t tier = hash_bytes(3, rule->tiers[t].value.data, rule->tiers[t].value.len);
 
         for (uint32_t n = 0; n < rule->tiers[t].limit_count; n++)
             limits += mix(tier, rule->tiers[t].limits[n]->limit.shape);
     }
-    h = hash_bytes(h, &rule->charge_on, sizeof rule->charge_on);
     return mix(mix(mix(mix(h, limits), rule->tier_attribute), rule->tier_second),
                rule->cost.attribute);
 }
@@ -219,6 +226,34 @@ static void lint_repeats(const struct rn_linter *l)
             rn_report_warning(l->report, rn_lint_rule_place(l, second),
                               "%s counts the same requests by the same key in the same window as "
                               "%s, at %.*s:%u; keep the one with the smaller limit",
+                              rn_excerpt(second->name).text, rn_excerpt(first->name).text,
+                              (int)first->file.len, first->file.data, first->line);
+    }
+    free(prints);
+}
+
+/* Warns of usage that two rules count alike: a bill that adds them up charges twice. */
+static void lint_usages(const struct rn_linter *l)
+{
+    struct print *prints = calloc(l->rule_count, sizeof *prints);
+    uint32_t count = 0;
+
+    if (prints == NULL)
+        return;
+    for (uint32_t i = 0; i < l->rule_count; i++) {
+        const struct rn_rule *rule = l->rules[i];
+
+        if (rule->usage != NULL)
+            prints[count++] = (struct print){mix(hash_requests(rule), rule->cost.attribute), rule};
+    }
+    qsort(prints, count, sizeof *prints, by_hash);
+    for (uint32_t i = 1; i < count; i++) {
+        const struct rn_rule *first = prints[i - 1].rule, *second = prints[i].rule;
+
+        if (prints[i].hash == prints[i - 1].hash)
+            rn_report_warning(l->report, rn_lint_rule_place(l, second),
+                              "usage of %s counts the same requests by the same key as that of %s, "
+                              "at %.*s:%u; leave it out of one of the two",
                               rn_excerpt(second->name).text, rn_excerpt(first->name).text,
                               (int)first->file.len, first->file.data, first->line);
     }
@@ -315,9 +350,9 @@ static void lint_beside_envoy(const struct rn_linter *l)
 /* --- all checks -------------------------------------------------------------------- */
 
 static void (*const checks[])(const struct rn_linter *l) = {
-    lint_windows,       lint_coverage,      lint_single_limit, lint_repeats,
-    lint_outcomes,      lint_beside_envoy,  lint_servers,      lint_scopes,
-    rn_lint_rule_names, rn_lint_attributes, rn_lint_methods};
+    lint_windows, lint_coverage,      lint_single_limit,  lint_repeats,
+    lint_usages,  lint_outcomes,      lint_beside_envoy,  lint_servers,
+    lint_scopes,  rn_lint_rule_names, rn_lint_attributes, rn_lint_methods};
 
 void rn_lint_ruleset(const struct rn_ruleset *ruleset, struct rn_report *report)
 {
@@ -337,6 +372,8 @@ void rn_lint_ruleset(const struct rn_ruleset *ruleset, struct rn_report *report)
             l.rules[l.rule_count++] = &ruleset->rules[i];
     for (uint32_t i = 0; i < l.rule_count; i++)
         rn_lint_rule(&l, l.rules[i]);
+    for (uint32_t i = 0; i < l.rule_count; i++)
+        rn_lint_reputation(&l, l.rules[i]);
     for (size_t i = 0; l.rule_count != 0 && i < RN_COUNT(checks); i++)
         checks[i](&l);
     free(l.rules);

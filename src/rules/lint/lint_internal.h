@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by lint.c (the whole ruleset), rule.c (one rule) and names.c (misspelled names). */
+/* Shared by lint.c (the whole ruleset), rule.c (one rule), reputation.c (its escalate, earn and
+ * usage) and names.c (misspelled names). */
 #ifndef RN_RULES_LINT_LINT_INTERNAL_H
 #define RN_RULES_LINT_LINT_INTERNAL_H
 
@@ -20,6 +21,7 @@ struct rn_place rn_lint_rule_place(const struct rn_linter *l, const struct rn_ru
 bool rn_lint_holds(const struct rn_condition *condition, struct rn_slice value);
 
 void rn_lint_rule(const struct rn_linter *l, const struct rn_rule *rule);
+void rn_lint_reputation(const struct rn_linter *l, const struct rn_rule *rule);
 void rn_lint_rule_names(const struct rn_linter *l);
 void rn_lint_attributes(const struct rn_linter *l);
 void rn_lint_methods(const struct rn_linter *l);

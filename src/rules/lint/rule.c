@@ -263,7 +263,7 @@ static void lint_tiers(const struct rn_linter *l, const struct rn_rule *rule)
     }
 
     if (rule->tier_attribute == RN_NO_ATTRIBUTE) {
-        if (rule->tiers[0].limit_count == 0)
+        if (rule->tiers[0].limit_count == 0 && rule->usage == NULL)
             rn_report_warning(l->report, at, "%s is unlimited, so it does nothing; remove it",
                               rn_excerpt(rule->name).text);
         return;

@@ -290,6 +290,12 @@ bool rn_mistakes_key(struct rn_builder *builder, const struct rn_node *map,
                         rn_excerpt(key).text);
         return true;
     }
+    if (rn_slice_is(key, "ban")) {
+        rn_report_error(builder->report, value->key->at,
+                        "\"ban\" belongs in escalate; write for example escalate: {after: 10 "
+                        "refusals within 1m, ban: 1m}");
+        return true;
+    }
     for (size_t i = 0; i < RN_COUNT(conditions); i++) {
         if (!rn_slice_is(key, conditions[i].key))
             continue;

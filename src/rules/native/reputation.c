@@ -34,7 +34,7 @@ static void read_span(struct rn_builder *builder, const struct rn_node *map, con
     const struct rn_node *node = rn_node_find(map, key);
     int64_t value;
 
-    if (node == NULL || !rn_native_duration(builder, node, &value))
+    if (node == NULL || !rn_node_as_duration(node, builder->report, &value))
         return;
     if (value >= span->least_ns && value <= span->most_ns)
         *ns = value;
@@ -97,9 +97,8 @@ static void read_refusals(struct rn_builder *builder, const struct rn_node *map,
                         (unsigned long long)number);
     else if (ns < SECOND_NS || ns > DAY_NS)
         rn_report_error(builder->report, node->at,
-                        "%s: refusals are counted within 1s to 24h, found %s; write a length of "
-                        "time between them",
-                        key, rn_node_describe(node).text);
+                        "%s: found %s; write a time from 1s to 24h, as in %llu refusals within 1m",
+                        key, rn_node_describe(node).text, (unsigned long long)number);
     else {
         *refusals = (uint32_t)number;
         *within_ns = ns;
@@ -128,14 +127,14 @@ static void read_grow(struct rn_builder *builder, const struct rn_node *map, uin
                         rn_node_describe(node).text);
     else if (is_number && !has_x)
         rn_report_error(builder->report, node->at,
-                        "grow: found %s; write how many times as long as the one before each ban "
-                        "is, as in %.*sx",
+                        "grow: found %s; each ban is so many times as long as the one before: "
+                        "write %.*sx",
                         rn_node_describe(node).text, (int)digits.len, digits.data);
     else if (!is_number || millionths > GROW_MAX * RN_SIGNAL_UNIT ||
              millionths % (RN_SIGNAL_UNIT / 100) != 0)
         rn_report_error(builder->report, node->at,
-                        "grow: found %s; write how many times as long as the one before each ban "
-                        "is: 1x to 100x with at most two decimals, as in 4x or 1.5x",
+                        "grow: found %s; each ban is so many times as long as the one before: "
+                        "write 1x to 100x, with at most two decimals, as in 1.5x",
                         rn_node_describe(node).text);
     else
         *percent = (uint32_t)(millionths / (RN_SIGNAL_UNIT / 100));

@@ -49,10 +49,13 @@ static void read_keep(struct rn_builder *builder, const struct rn_node *node,
 void rn_native_usage(struct rn_builder *builder, const struct rn_node *node, struct rn_rule *rule)
 {
     static const char *const keys[] = {"per", "zone", "keep"};
+    static const char *const words[] = {"day",   "week",   "month",   "year",
+                                        "daily", "weekly", "monthly", "yearly"};
     const struct rn_node *per = rn_node_find(node, "per"), *zone = rn_node_find(node, "zone");
     const struct rn_node *keep = rn_node_find(node, "keep");
     struct rn_rule_usage *usage = rn_builder_alloc(builder, 1, sizeof *usage);
     bool on = true;
+    size_t other;
 
     if (usage == NULL)
         return;
@@ -66,6 +69,9 @@ void rn_native_usage(struct rn_builder *builder, const struct rn_node *node, str
     }
     if (node->kind == RN_NODE_MAP)
         rn_native_map(builder, node, keys, RN_COUNT(keys));
+    else if ((other = rn_slice_find(node->text, words, RN_COUNT(words))) < RN_COUNT(words))
+        rn_report_error(builder->report, node->at, "usage: found %s; write {per: %s}",
+                        rn_node_describe(node).text, periods[other % RN_COUNT(periods)]);
     else
         rn_node_as_bool(node, builder->report, &on);
     int word =

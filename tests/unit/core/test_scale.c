@@ -15,10 +15,11 @@
 #include "../../model/subject.h"
 #include "core/algorithm.h"
 #include "core/scale.h"
+#include "unit/sanitized.h"
 
 #define PERCENT_MAX 400
 #define TRACE_LENGTH 250
-#define DECISIONS_EACH UINT64_C(1000000)
+#define DECISIONS_EACH SCALED(1000000, 250000)
 #define LADDER_MAX 12
 #define LATEST (INT64_C(3500000000) * SECOND)
 

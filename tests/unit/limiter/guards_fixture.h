@@ -10,18 +10,10 @@
 
 #include "core/envelope.h"
 #include "model/model.h"
+#include "unit/sanitized.h"
 
 /* Sanitizers make a step ten times as long, and look for something else. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define STEPS(n) ((n) / 8)
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define STEPS(n) ((n) / 8)
-#endif
-#endif
-#ifndef STEPS
-#define STEPS(n) (n)
-#endif
+#define STEPS(n) (SANITIZED ? (n) / 8 : (n))
 
 /* ---- limits, small and large */
 

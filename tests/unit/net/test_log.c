@@ -208,6 +208,30 @@ static void only_what_is_important_enough_is_written(void **state)
                         ",\"level\":\"error\",\"event\":\"written.error\",\"n\":4,\"m\":5}\n");
 }
 
+static void log_records(void)
+{
+    rn_log_setup(RN_LOG_ERROR, RN_LOG_LOGFMT);
+    for (int i = 0; i < 3 * RN_LOG_BURST; i++)
+        rn_log(RN_LOG_RECORD, "record", RN_LOG_NUMBER("n", i));
+    rn_log_setup(RN_LOG_INFO, RN_LOG_LOGFMT);
+}
+
+static void every_record_is_written(void **state)
+{
+    static char out[65536];
+    int lines = 0;
+
+    (void)state;
+    catch_stderr(log_records, out, sizeof out);
+    for (char *line = strtok(out, "\n"); line; line = strtok(NULL, "\n"), lines++) {
+        char wanted[64];
+
+        snprintf(wanted, sizeof wanted, " level=info event=record n=%d", lines);
+        assert_string_equal(line + strlen("time=2026-11-15T12:00:00.123Z"), wanted);
+    }
+    assert_int_equal(lines, 3 * RN_LOG_BURST);
+}
+
 static void *log_many(void *arg)
 {
     (void)arg;
@@ -252,6 +276,7 @@ int main(void)
         cmocka_unit_test(ten_lines_a_second_then_a_count),
         cmocka_unit_test(any_number_of_events_is_limited),
         cmocka_unit_test(only_what_is_important_enough_is_written),
+        cmocka_unit_test(every_record_is_written),
         cmocka_unit_test(lines_of_threads_do_not_mix),
     };
 

@@ -41,7 +41,7 @@ static void half_a_record_is_half_a_message(void **state)
 
     (void)state;
     prepare_tls(&t);
-    t.r.protocol.message_ns = 200 * MS;
+    t.r.protocol.message_ns = 1000 * MS; /* more than a handshake on a busy machine */
     start_tls(&t);
     for (size_t bytes = 1; bytes <= 9; bytes += 4) { /* of the head; just the head; of the body */
         client_open(&c, &t);
@@ -63,8 +63,8 @@ static void idle_connections_are_not_slow(void **state)
 
     (void)state;
     prepare_tls(&t);
-    t.r.protocol.message_ns = 200 * MS;
-    t.r.protocol.idle_ns = 1000 * MS;
+    t.r.protocol.message_ns = 1000 * MS; /* more than a handshake on a busy machine */
+    t.r.protocol.idle_ns = 2000 * MS;
     start_tls(&t);
     client_open(&c, &t);
     client_expect(&c, "idle\n");

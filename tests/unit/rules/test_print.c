@@ -291,9 +291,13 @@ static void add_behaviour(struct text *t)
         "response: {status: 503, message: \"no\\n\\u2028\"}",
         "key: [api_key or ip, user]",
         "key: {ip: {ipv4: 24}}",
+        "key: ip\n    escalate: {after: 9 refusals within 90s, ban: 1500ms, grow: 1.05x}",
+        "key: [ip, user]\n    escalate: {after: 1 refusal within 1d, ban: 2d, forget: 61m}",
+        "usage: true",
+        "usage: {per: week, zone: Asia/Tokyo, keep: 1}",
     };
-    static const int same_key[] = {-1, 4, 4, 1, 1, -1, -1, 2, 2, 2, -1, -1, -1, 3, 3};
-    bool used[5] = {false};
+    static const int same_key[] = {-1, 4, 4, 1, 1, -1, -1, 2, 2, 2, -1, -1, -1, 3, 3, 3, 3, 5, 5};
+    bool used[6] = {false};
 
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
         if (pick(4) != 0 || (same_key[i] > 0 && used[same_key[i]]))

@@ -10,9 +10,9 @@
 #include <stdatomic.h>
 
 #include "every_form.h"
-#include "sanitized.h"
 #include "store/blocks.h"
 #include "store/slots.h"
+#include "unit/sanitized.h"
 
 #define MIB (UINT64_C(1) << 20)
 #define WORDS_MAX 32768u
@@ -414,7 +414,7 @@ static void *pass_around(void *arg)
 static void a_slow_pop_does_not_break_the_free_list(void **state)
 {
     pthread_t threads[THREADS];
-    unsigned turns = THREADS_SANITIZED ? 60000 : 2500000, left = 0;
+    unsigned turns = SANITIZED ? 60000 : 2500000, left = 0;
 
     (void)state;
     doubly = 0;

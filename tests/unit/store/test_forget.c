@@ -12,8 +12,8 @@
 #include <cmocka.h>
 
 #include "every_form.h"
-#include "sanitized.h"
 #include "store/table.h"
+#include "unit/sanitized.h"
 
 #define BYTES (UINT64_C(1) << 20)
 #define AMOUNT 5

@@ -7,7 +7,7 @@
 
 #include "core/escalate.h"
 #include "file_fixture.h"
-#include "sanitized.h"
+#include "unit/sanitized.h"
 
 #define NOW (INT64_C(1763442000) * SECOND)
 #define RULE UINT64_C(0x1122334455667788)

@@ -17,6 +17,7 @@
 #include "store/blocks.h"
 #include "store/slots.h"
 #include "store/sweep.h"
+#include "unit/sanitized.h"
 
 #define MS (SECOND / 1000)
 
@@ -221,7 +222,7 @@ static void keys_to_keep_are_refused_only_when_live_ones_fill_it(void **state)
 /* ---- the soak */
 
 #define RULE_CHANGES 24
-#define CLIENTS_SHORT UINT64_C(1000000)
+#define CLIENTS_SHORT SCALED(1000000, 200000)
 #define CLIENTS_LONG UINT64_C(100000000)
 
 struct rule {

@@ -16,12 +16,11 @@
 #include <sys/mman.h>
 
 #include "file_fixture.h"
-#include "sanitized.h"
+#include "unit/sanitized.h"
 
 #define WORKERS 4
 #define PERIOD (10 * SECOND)
 #define KEYS SCALED(400000, 40000)
-#define SCALED(full, slow) ((uint64_t)(THREADS_SANITIZED ? (slow) : (full)))
 #define LASTING 300
 
 /* Logs: the state tells exactly what was spent. */

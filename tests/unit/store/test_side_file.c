@@ -121,11 +121,43 @@ static void a_file_keeps_its_size_unless_its_content_can_move(void **state)
     rn_side_file_close(&file);
 }
 
-static void move_text(void *to, uint64_t to_bytes, const void *from, uint64_t from_bytes)
+static bool move_text(void *to, uint64_t to_bytes, const void *from, uint64_t from_bytes)
 {
     assert_int_equal(to_bytes, 2 * MIB - 4096);
     assert_int_equal(from_bytes, MIB - 4096);
     memcpy(to, from, 5);
+    return true;
+}
+
+static bool move_nothing(void *to, uint64_t to_bytes, const void *from, uint64_t from_bytes)
+{
+    (void)to;
+    (void)to_bytes;
+    (void)from;
+    (void)from_bytes;
+    return false;
+}
+
+static void a_file_whose_content_does_not_fit_another_size_keeps_its_own(void **state)
+{
+    struct rn_side_file_plan plan = plan_of(MIB / 2, 7);
+    struct rn_side_file file = open_side(MIB, 7);
+    struct ration_error error;
+    char expected[600];
+
+    (void)state;
+    memcpy(file.data, "hello", 5);
+    rn_side_file_close(&file);
+    plan.move = move_nothing;
+    snprintf(expected, sizeof expected,
+             "test file \"%s\": keeps its size of 1048576 bytes, as what is in it does not fit "
+             "524288",
+             path);
+    assert_int_equal(rn_side_file_open(&plan, &file, &error), 0);
+    assert_string_equal(error.text, expected);
+    assert_memory_equal(file.data, "hello", 5);
+    assert_int_equal(each_entry(NULL), 1);
+    rn_side_file_close(&file);
 }
 
 static void its_content_moves_into_a_file_of_another_size(void **state)
@@ -341,6 +373,7 @@ int main(void)
         FILE_TEST(memory_without_a_file),
         FILE_TEST(a_file_keeps_its_size_unless_its_content_can_move),
         FILE_TEST(its_content_moves_into_a_file_of_another_size),
+        FILE_TEST(a_file_whose_content_does_not_fit_another_size_keeps_its_own),
         FILE_TEST(a_file_of_another_table_is_replaced_or_adopted_once_it_is_free),
         FILE_TEST(reading_needs_no_table_and_takes_no_lock),
         FILE_TEST(foreign_torn_and_newer_files_are_left_alone),

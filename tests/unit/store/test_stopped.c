@@ -13,9 +13,9 @@
 #include <sys/mman.h>
 
 #include "file_fixture.h"
-#include "sanitized.h"
 #include "single_step.h"
 #include "store/sweep.h"
+#include "unit/sanitized.h"
 
 static struct shared {
     struct rn_slot slot;
@@ -220,7 +220,7 @@ int main(void)
     };
 
     /* Sanitizers add instructions that are not the table's. */
-    if (THREADS_SANITIZED || MEMORY_SANITIZED)
+    if (SANITIZED)
         return cmocka_run_group_tests(sanitized, NULL, NULL);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,15 +14,13 @@
 #include <stdatomic.h>
 
 #include "every_form.h"
-#include "sanitized.h"
 #include "store/blocks.h"
 #include "store/slots.h"
+#include "unit/sanitized.h"
 
 #define THREADS 8
 #define MIB (UINT64_C(1) << 20)
 #define YEAR (365 * DAY)
-
-#define SCALED(full, slow) ((uint64_t)(THREADS_SANITIZED ? (slow) : (full)))
 
 struct storm;
 typedef void storm_step(struct storm *storm, uint64_t ticket, uint64_t *random);

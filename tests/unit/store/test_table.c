@@ -4,11 +4,11 @@
  * bytes change, iteration, cleaning, and what happens when it is full.
  */
 #include "contract.h"
-#include "sanitized.h"
 
 #include "store/blocks.h"
 #include "store/slots.h"
 #include "store/table.h"
+#include "unit/sanitized.h"
 
 #define MIB (UINT64_C(1) << 20)
 

@@ -14,8 +14,8 @@
 #include <sys/mman.h>
 
 #include "file_fixture.h"
-#include "sanitized.h"
 #include "single_step.h"
+#include "unit/sanitized.h"
 
 #define YEAR (365 * DAY)
 #define COUNTED PLACES /* the kinds before it; a place needs an id */
@@ -100,8 +100,8 @@ static void a_request_that_names_a_key_twice_is_given_back_whole(void **state)
 /* ---- threads and processes */
 
 #define WORKERS 4
-#define SETS ((uint64_t)(THREADS_SANITIZED ? 300 : 3000)) /* of one key of each kind */
-#define PER_SET 100                                       /* requests; half would be enough */
+#define SETS SCALED(3000, 300) /* of one key of each kind */
+#define PER_SET 100            /* requests; half would be enough */
 
 /* What all workers share; between processes, too. */
 static struct tally {
@@ -318,7 +318,7 @@ int main(void)
         FILE_TEST(a_race_lost_after_any_charge_costs_nothing),
     };
     /* Sanitizers add instructions that are not the table's. */
-    size_t skipped = THREADS_SANITIZED || MEMORY_SANITIZED;
+    size_t skipped = SANITIZED;
 
     return _cmocka_run_group_tests("tests", tests, sizeof tests / sizeof *tests - skipped, NULL,
                                    NULL);

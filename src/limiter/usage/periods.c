@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "limiter/usage/periods.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/siphash.h"
+
+#define DIGITS 17 /* ~ and a hash */
+
+int rn_usage_periods_init(struct rn_usage_periods *periods, enum ration_calendar unit,
+                          const char *zone, uint32_t keep, int64_t now_s,
+                          struct ration_error *error)
+{
+    int code = rn_zone_load(zone, &periods->zone, error);
+
+    if (code != 0)
+        return code;
+    keep = keep < RN_USAGE_KEEP_MAX ? keep : RN_USAGE_KEEP_MAX;
+    periods->unit = unit;
+    for (periods->count = 0; periods->count <= keep; periods->count++) {
+        rn_calendar_span(periods->zone, unit, now_s, &periods->spans[periods->count]);
+        now_s = periods->spans[periods->count].start_s - 1;
+    }
+    return 0;
+}
+
+void rn_usage_periods_done(struct rn_usage_periods *periods)
+{
+    rn_zone_free(periods->zone);
+    periods->zone = NULL;
+}
+
+bool rn_usage_periods_find(const struct rn_usage_periods *periods, int64_t start_s,
+                           struct rn_calendar_span *span)
+{
+    for (uint32_t i = 0; i < periods->count; i++)
+        if (periods->spans[i].start_s == start_s) {
+            *span = periods->spans[i];
+            return true;
+        }
+    if (start_s < periods->spans[periods->count - 1].start_s)
+        return false;
+    rn_calendar_span(periods->zone, periods->unit, start_s, span);
+    return true;
+}
+
+int rn_usage_period_resolve(struct rn_slice period, enum ration_calendar unit, const char *zone,
+                            int64_t at_s, char name[RATION_PERIOD_TEXT], struct ration_error *error)
+{
+    bool last = rn_slice_is(period, "last");
+    struct rn_usage_periods periods;
+
+    if (last || rn_slice_is(period, "current")) {
+        int code = rn_usage_periods_init(&periods, unit, zone, 1, at_s, error);
+
+        if (code != 0)
+            return code;
+        memcpy(name, periods.spans[last].name, RATION_PERIOD_TEXT);
+        rn_usage_periods_done(&periods);
+        return 0;
+    }
+    if (rn_calendar_unit_named(period.data, period.len) == RATION_CALENDAR_NONE)
+        return rn_error_set(error, RATION_EINVAL, 0,
+                            "%s is no period; write current, last, or one such as 2026, 2026-11, "
+                            "2026-W47 or 2026-11-18",
+                            rn_error_quote(period.data, period.len, 0).text);
+    memcpy(name, period.data, period.len);
+    name[period.len] = '\0';
+    return 0;
+}
+
+/* Blocks of a fixed length, so that the hash does not depend on where the parts end. */
+struct joiner {
+    char *name;
+    size_t len;
+    char block[64];
+    struct rn_siphash hash;
+};
+
+static void join(struct joiner *j, const char *text, size_t len)
+{
+    for (size_t i = 0; i < len; i++) {
+        if (j->len < RATION_USAGE_CLIENT_MAX)
+            j->name[j->len] = text[i];
+        j->block[j->len++ % sizeof j->block] = text[i];
+        if (j->len % sizeof j->block == 0)
+            rn_siphash_add(&j->hash, j->block, sizeof j->block);
+    }
+}
+
+size_t rn_usage_client(const struct rn_slice *parts, size_t count,
+                       char name[RATION_USAGE_CLIENT_MAX])
+{
+    static const struct rn_hash_key fixed = {1, 2};
+    struct joiner j = {.name = name};
+    char digits[DIGITS + 1];
+
+    rn_siphash_init(&j.hash, &fixed);
+    for (size_t i = 0; i < count; i++) {
+        if (i != 0)
+            join(&j, " ", 1);
+        join(&j, parts[i].data, parts[i].len);
+    }
+    if (j.len <= RATION_USAGE_CLIENT_MAX)
+        return j.len;
+    rn_siphash_add(&j.hash, j.block, j.len % sizeof j.block);
+    snprintf(digits, sizeof digits, "~%016" PRIx64, rn_siphash_done(&j.hash));
+    size_t at = RATION_USAGE_CLIENT_MAX - DIGITS;
+
+    for (unsigned i = 0; i < 3 && ((unsigned char)name[at] & 0xC0) == 0x80; i++)
+        at--; /* not within a character of UTF-8 */
+    memcpy(name + at, digits, DIGITS);
+    return at + DIGITS;
+}

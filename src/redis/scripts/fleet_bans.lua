@@ -1,0 +1,118 @@
+-- SPDX-License-Identifier: Apache-2.0
+-- A node says which automatic bans it has begun or lifted, and learns those of the others. For each
+-- name, a rule and a client, the last word is kept: a ban until it is over, a lift for 30 days, so
+-- that it also holds against a ban that began before it and arrives after it.
+--
+-- KEYS: head (a hash: its field bans is the last version), bans (a hash: name, "LEVEL BEGAN ENDS"
+--       in microseconds of this server, level 0: lifted), order (names by version),
+--       over (names, by the time at which they may be dropped)
+-- ARGV: the version that the node knows; how many to return at most; then what is new, each
+--       "NAME LEVEL AGE REST": 32 digits; 0 for a lift; microseconds since it began; until it ends
+-- Reply: the version that the node knows then; 1 if there is more; how many were new to Redis; how
+--       many had no room; then "NAME LEVEL REST", ... What is malformed comes as it is.
+
+local SECOND = 1000000
+local LONGEST, LIFTED = 366 * 86400 * SECOND, 30 * 86400 * SECOND
+local MOST = 65536 -- names
+local time = redis.call('TIME')
+local now = time[1] * SECOND + time[2]
+local version = tonumber(redis.call('HGET', KEYS[1], 'bans') or 0) or 0
+local taken, dropped = 0, 0
+
+local function read(value)
+  local level, began, ends = string.match(value or '', '^(%d%d?) (%d+) (%d+)$')
+  return tonumber(level), tonumber(began), tonumber(ends)
+end
+
+-- What is known after the new word: level, began, ends. Nil: the same as before.
+local function weigh(name, level, began, rest)
+  local known, since, ends = read(redis.call('HGET', KEYS[2], name))
+
+  if known and known > 0 and ends <= now then
+    known = nil
+  end
+  if level == 0 then
+    -- A lift that was made just now ends all that is there, also if this server's clock was set back.
+    if known and since > began and now - began > 2 * SECOND or
+       known == 0 and began - since < SECOND then
+      return nil
+    end
+    return 0, math.max(began, since or 0), now + LIFTED
+  end
+  local over = now + math.min(rest, LONGEST)
+
+  if known == 0 and since >= began then
+    return nil
+  end
+  if known and known > 0 then
+    if level <= known and over <= ends + SECOND then
+      return nil -- the same, sent again: or another node was faster
+    end
+    return math.max(level, known), math.max(began, since), math.max(over, ends)
+  end
+  return level, began, over
+end
+
+local function drop(name)
+  redis.call('HDEL', KEYS[2], name)
+  redis.call('ZREM', KEYS[3], name)
+  redis.call('ZREM', KEYS[4], name)
+end
+
+for i = 3, #ARGV do
+  local name, word, age, rest = string.match(ARGV[i], '^(%x+) (%d%d?) (%d+) (%d+)$')
+  local level, began, ends
+
+  if name then
+    level, began, ends = weigh(name, tonumber(word), now - tonumber(age), tonumber(rest))
+  end
+  if level then
+    version = math.max(version + 1, now)
+    redis.call('HSET', KEYS[2], name, string.format('%d %.0f %.0f', level, began, ends))
+    redis.call('ZADD', KEYS[3], string.format('%.0f', version), name)
+    redis.call('ZADD', KEYS[4], string.format('%.0f', ends), name)
+    taken = taken + 1
+  end
+end
+
+for _, name in ipairs(redis.call('ZRANGEBYSCORE', KEYS[4], '-inf', string.format('%.0f', now),
+                                 'LIMIT', 0, 50)) do
+  drop(name)
+end
+if taken > 0 then
+  redis.call('HSET', KEYS[1], 'bans', string.format('%.0f', version))
+  dropped = redis.call('ZCARD', KEYS[4]) - MOST
+  if dropped > 0 then -- those that end first
+    for _, name in ipairs(redis.call('ZRANGE', KEYS[4], 0, dropped - 1)) do
+      drop(name)
+    end
+  end
+  local last = redis.call('ZREVRANGE', KEYS[4], 0, 0, 'WITHSCORES')[2]
+  for i = 2, 4 do
+    redis.call('PEXPIREAT', KEYS[i], string.format('%.0f', math.ceil(tonumber(last) / 1000)))
+  end
+end
+
+local most = tonumber(ARGV[2])
+local reply = {version, 0, taken, math.max(dropped, 0)}
+local found = most > 0 and redis.call('ZRANGEBYSCORE', KEYS[3], '(' .. ARGV[1], '+inf', 'WITHSCORES',
+                                      'LIMIT', 0, most) or {}
+
+if most == 0 then
+  reply[1], reply[2] = tonumber(ARGV[1]), 1
+elseif #found == 2 * most then
+  reply[1], reply[2] = tonumber(found[#found]), 1
+end
+for i = 1, #found, 2 do
+  local value = redis.call('HGET', KEYS[2], found[i])
+  local level, _, ends = read(value)
+
+  if not level then
+    reply[#reply + 1] = found[i] .. ' ' .. (value or '')
+  elseif level == 0 then
+    reply[#reply + 1] = found[i] .. ' 0 0'
+  elseif ends > now then
+    reply[#reply + 1] = string.format('%s %d %.0f', found[i], level, ends - now)
+  end
+end
+return reply

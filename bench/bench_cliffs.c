@@ -4,7 +4,7 @@
  * request without it. Instructions over RESP (RATION.CHECK), HTTP (POST /v1/check), and in the
  * library (ration_decide, ration_check).
  *
- *   bench-cliffs [clients | refusals | limits | headers | factor]
+ *   bench-cliffs [clients | refusals | limits | headers | factor | escalate]
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,6 +37,8 @@ struct setting {
     bool refused, without_headers, clients;
     unsigned factor;   /* in percent, of rules that adapt; 0: they do not */
     const char *limit; /* of the rules; NULL: ample */
+    const char *extra; /* what the rules have besides; NULL: nothing */
+    bool banned;       /* by a rule */
 };
 
 /* A limiter under one setting, and requests for it. */
@@ -81,9 +83,10 @@ static void load_rules(struct ration *r, const struct setting *s)
         rn_buf_putf(&text, "signals: {jobs: {source: push, expires: 30s}}\n");
     rn_buf_putf(&text, "limits:\n");
     for (unsigned i = 0; i < s->limits; i++)
-        rn_buf_putf(&text, "  - {name: api%u, when: {path: /api/**}, key: %s, limit: %s%s}\n", i,
+        rn_buf_putf(&text, "  - {name: api%u, when: {path: /api/**}, key: %s, limit: %s%s%s}\n", i,
                     keys[i], limit_text(s),
-                    s->factor != 0 ? ", adapt: {when: jobs above 1000, to: 50%}" : "");
+                    s->factor != 0 ? ", adapt: {when: jobs above 1000, to: 50%}" : "",
+                    s->extra ? s->extra : "");
     must(ration_rules_parse(r, "rules", text.data, text.len, NULL) == 0, "ration_rules_parse");
     rn_buf_done(&text);
 }
@@ -160,15 +163,18 @@ static void make_requests(struct bench *b)
     }
 }
 
-/* The second request of a client is decided as all that follow. */
+/* The third request of a client is decided as all that follow. */
 static void verify(struct bench *b, const struct setting *s)
 {
     struct ration_outcome out;
 
     for (unsigned i = 0; i < REQUESTS; i++) {
         ration_decide(b->front.limiter, &b->requests[i], RATION_NOW, &out);
+        ration_decide(b->front.limiter, &b->requests[i], RATION_NOW, &out);
         must(ration_decide(b->front.limiter, &b->requests[i], RATION_NOW, &out) == 0 &&
-                 out.decision.allowed == !s->refused && out.limit_count == s->limits,
+                 out.decision.allowed == !s->refused &&
+                 (out.kind == RATION_BY_ESCALATION) == s->banned &&
+                 out.limit_count == (s->banned ? 0 : s->limits),
              "the setting");
     }
 }
@@ -262,6 +268,7 @@ struct comparison {
     unsigned ways; /* bits of enum way */
 };
 
+#define ESCALATE(after) ", escalate: {after: " after " refusals within 1s, ban: 1h}"
 #define ALL_WAYS ((1u << WAYS) - 1)
 #define WITH_RULES (1u << BY_RESP | 1u << BY_HTTP | 1u << BY_DECIDE)
 
@@ -298,6 +305,24 @@ static const struct comparison comparisons[] = {
      {.limits = 1, .limit = "1000 per second", .factor = 100},
      1.03,
      WITH_RULES},
+    {"escalate",
+     "an admission under a rule that escalates, against one under a rule that does not",
+     {.limits = 1},
+     {.limits = 1, .extra = ESCALATE("1000")},
+     1.30,
+     WITH_RULES},
+    {"escalate",
+     "a refusal that counts, against one under a rule that does not escalate",
+     {.limits = 1, .refused = true},
+     {.limits = 1, .refused = true, .extra = ESCALATE("1000")},
+     1.30,
+     WITH_RULES},
+    {"escalate",
+     "a banned client, against a plain refusal",
+     {.limits = 1, .refused = true},
+     {.limits = 1, .refused = true, .banned = true, .extra = ESCALATE("1")},
+     1.10,
+     WITH_RULES},
 };
 
 static void compare(const struct comparison *c)
@@ -332,8 +357,8 @@ int main(int argc, char **argv)
     }
     if (!known) {
         fprintf(stderr,
-                "bench-cliffs: the argument must be clients, refusals, limits, headers or "
-                "factor, not \"%s\"\n",
+                "bench-cliffs: the argument must be clients, refusals, limits, headers, "
+                "factor or escalate, not \"%s\"\n",
                 argv[1]);
         return 2;
     }

@@ -56,8 +56,7 @@ static void add_matches(struct rn_gathered *g, const struct rn_matches *matches,
 static RN_ASIDE void count_usage(const struct rn_gathered *g, const struct rn_matches *matches,
                                  bool unasked, bool allowed)
 {
-    int64_t now_ns = rn_limiter_now(g->r, g->tx.now_ns);
-    int64_t wall_ns = now_ns + rn_table_wall_offset(g->r->table, now_ns);
+    int64_t wall_ns = ration_wall(g->r, g->tx.now_ns);
 
     for (uint32_t i = 0; i < matches->count; i++) {
         const struct rn_match *match = &matches->items[i];

@@ -6,6 +6,7 @@
 #include "limiter/decide/gather.h"
 #include "limiter/factor.h"
 #include "limiter/limiter.h"
+#include "limiter/reputation/earned.h"
 
 /* A rule bans where it limits: not under a tier or an override without a limit. */
 void rn_reputation_find_ban(struct rn_gathered *g, const struct rn_applied *a, uint64_t hash)
@@ -53,15 +54,39 @@ void rn_reputation_count_refusal(struct rn_gathered *g, uint32_t rule)
     }
 }
 
+/* What was charged, or will be by its outcome. */
+void rn_reputation_count_admission(struct rn_gathered *g, uint32_t rule)
+{
+    const struct rn_applied *a = &g->rules[rule];
+
+    if (a->late || a->cost == 0 || g->no_server || g->all_shadow)
+        return;
+    for (size_t i = 0; i < g->tx.n; i++) {
+        const struct rn_transaction_item *item = &g->tx.items[i];
+
+        if (g->rule_of[i] != rule || item->shadow || g->charges[i].error != 0 ||
+            rn_fallback_has_decided(item->answer.mark))
+            continue;
+        rn_earned_admit(g->r, &(struct rn_earned){.plan = a->rule->earn,
+                                                  .rule = rn_reputation_rule_of(g->r, item->limit),
+                                                  .hash = item->key ^ item->limit->salt,
+                                                  .now_ns = g->tx.now_ns});
+        return;
+    }
+}
+
 void rn_reputation_count_ban(struct ration *r, const struct rn_book *book,
                              const struct rn_applied *a, uint64_t hash, int64_t now_ns)
 {
     struct rn_stripe *s = rn_stats_stripe(&r->stats);
     struct rn_counts *row = rn_stats_row(rn_stats_stripe(&book->stats), a->rule->index);
+    struct rn_usage_rule *usage = rn_usage_of(book, a->rule);
 
     rn_stats_count(s, row, RN_RESULT_REFUSED, a->rule->by_outcome ? 0 : a->cost);
     rn_stats_add(s, &row->ban_refusals);
     rn_gather_note_refusal(r, s, a, hash, now_ns);
     rn_stats_count_total(s, RN_RESULT_REFUSED);
     rn_stats_add(s, &s->total.ban_refusals);
+    if (usage && !a->rule->by_outcome)
+        rn_usage_count(usage, a, hash, false, a->cost, ration_wall(r, now_ns));
 }

@@ -132,6 +132,7 @@ struct ration_rule_info {
     struct ration_totals totals;
     bool follows;            /* signals change its factor (signals.h), which is now: */
     uint32_t factor_percent; /* of the limits as written; 100 unless it follows signals */
+    bool usage;              /* it counts the usage of its clients (usage.h) */
 };
 /* Calls `see` for every rule, in the order of the files, until it returns
  * non-zero. A reload waits until it is done: `see` must not load rules or ask

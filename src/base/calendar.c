@@ -183,13 +183,40 @@ static bool has_form(const char *text, size_t len, const char *form)
     return i == len && form[i] == '\0';
 }
 
+static int two_digits(const char *text)
+{
+    return (text[0] - '0') * 10 + (text[1] - '0');
+}
+
+/* A year has 53 weeks if it begins or ends on a Thursday: each week belongs to the year of its
+ * Thursday. */
+static bool has_week(int64_t year, int week)
+{
+    int first = rn_civil_weekday(rn_civil_days((struct rn_civil){year, 1, 1}));
+    int last = rn_civil_weekday(rn_civil_days((struct rn_civil){year, 12, 31}));
+
+    return week >= 1 && week <= (first == 4 || last == 4 ? 53 : 52);
+}
+
 enum ration_calendar rn_calendar_unit_named(const char *name, size_t len)
 {
-    if (has_form(name, len, "9999"))
+    bool year = has_form(name, len, "9999"), month = has_form(name, len, "9999-99");
+    bool week = has_form(name, len, "9999-W99"), day = has_form(name, len, "9999-99-99");
+    struct rn_civil date = {.month = 1, .day = 1};
+
+    if (year)
         return RATION_CALENDAR_YEAR;
-    if (has_form(name, len, "9999-99"))
-        return RATION_CALENDAR_MONTH;
-    if (has_form(name, len, "9999-W99"))
-        return RATION_CALENDAR_WEEK;
-    return has_form(name, len, "9999-99-99") ? RATION_CALENDAR_DAY : RATION_CALENDAR_NONE;
+    if (!month && !week && !day)
+        return RATION_CALENDAR_NONE;
+    date.year = two_digits(name) * 100 + two_digits(name + 2);
+    if (week)
+        return has_week(date.year, two_digits(name + 6)) ? RATION_CALENDAR_WEEK
+                                                         : RATION_CALENDAR_NONE;
+    date.month = two_digits(name + 5);
+    date.day = day ? two_digits(name + 8) : 1;
+    /* A day beyond the end of its month comes back as one of the next. */
+    if (date.month < 1 || date.month > 12 || date.day < 1 ||
+        rn_civil_of_days(rn_civil_days(date)).day != date.day)
+        return RATION_CALENDAR_NONE;
+    return day ? RATION_CALENDAR_DAY : RATION_CALENDAR_MONTH;
 }

@@ -42,7 +42,8 @@ struct rn_calendar_span {
 void rn_calendar_span(const struct rn_zone *zone, enum ration_calendar unit, int64_t at_s,
                       struct rn_calendar_span *span);
 
-/* The unit that has names of this form; RATION_CALENDAR_NONE: none has. */
+/* The unit that has this name: 2026, 2026-11, 2026-W47, 2026-11-18. RATION_CALENDAR_NONE: none has,
+ * or there is no such day, week or month. */
 enum ration_calendar rn_calendar_unit_named(const char *name, size_t len);
 
 #endif

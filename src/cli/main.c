@@ -54,6 +54,11 @@ const struct rn_command rn_commands[] = {
      ADMIN | BIT(RULE) | BIT(BANNED), NULL, rn_command_reputation_list},
     {"reputation lift", NULL, rn_help_reputation, NULL, REQUEST,
      ADMIN | BIT(REQUEST) | BIT(RULE) | BIT(HASH), NULL, rn_command_reputation_lift},
+    {"usage correct", "what clients have used, for billing", rn_help_usage, NULL,
+     "--rule api --client ada --period last --units -20 --note refund",
+     ADMIN | BIT(RULE) | BIT(USAGE) | BIT(UNITS) | BIT(NOTE), NULL, rn_command_usage_correct},
+    {"usage", NULL, rn_help_usage, NULL, "--period last --csv",
+     ADMIN | BIT(RULE) | BIT(USAGE) | BIT(EXPORT) | BIT(STATE), rn_command_usage, NULL},
 
     {"rules get", "read, try, replace the daemon's rules", rn_help_rules, NULL, "", ADMIN, NULL,
      rn_command_rules_get},

@@ -20,6 +20,7 @@
 enum kind {
     FLAG,     /* bool; no value */
     TEXT,     /* const char *, not empty */
+    ANY,      /* const char *, may be empty */
     OPTIONAL, /* const char *; a value only after = */
     COUNT,    /* uint64_t from 1, or min, to max */
     WHOLE,    /* const char * that is an integer; may be negative if `min` < 0 */
@@ -83,6 +84,11 @@ static const struct spec {
      10 * YEAR},
     {"--note", BIT(NOTE), TEXT, AT(note), "\"paid for more\"", "some words", 0, 0},
     {"--reason", BIT(REASON), TEXT, AT(reason), "scraping", "some words", 0, 0},
+    {"--client", BIT(USAGE), ANY, AT(client), "ada", "the name of a client", 0, 0},
+    {"--period", BIT(USAGE), TEXT, AT(period), "2026-11", "a period such as 2026-11 or last", 0, 0},
+    {"--csv", BIT(EXPORT), FLAG, AT(csv), NULL, NULL, 0, 0},
+    {"--scope", BIT(EXPORT), TEXT, AT(scope), "node", "node or fleet", 0, 0},
+    {"--units", BIT(UNITS), WHOLE, AT(units), "-20", "a number such as 20 or -20", -1, INT64_MAX},
     {"--if-version", BIT(IF_VERSION), WHOLE, AT(if_version), "3", "the number of a version", 0,
      INT64_MAX},
     {"--command", BIT(BENCH), TEXT, AT(load), "throttle", "throttle, check, take or ping", 0, 0},
@@ -141,6 +147,9 @@ static bool set_option(struct rn_options *o, const struct spec *spec, const char
     case TEXT:
         *(const char **)to = value;
         return value[0] != '\0';
+    case ANY:
+        *(const char **)to = value;
+        return true;
     case OPTIONAL:
         *(const char **)to = value == NULL ? "" : value;
         return true;

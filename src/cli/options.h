@@ -38,6 +38,9 @@ enum rn_option_bit {
     RN_OPTION_IF_VERSION,
     RN_OPTION_BANNED,
     RN_OPTION_HASH,
+    RN_OPTION_USAGE,  /* --client and --period */
+    RN_OPTION_EXPORT, /* --csv and --scope */
+    RN_OPTION_UNITS,
     RN_OPTION_BENCH, /* options of `ration bench` */
 };
 
@@ -52,7 +55,7 @@ struct rn_timestamp {
 /* Texts are NULL and numbers 0 by default, unless a comment gives another default. */
 struct rn_options {
     const struct rn_command *command;
-    bool help, json, strict, matching, once, remote, drain, banned;
+    bool help, json, csv, strict, matching, once, remote, drain, banned;
     enum rn_colour colour;
     const char *state;
     uint64_t cost;
@@ -66,8 +69,9 @@ struct rn_options {
     int64_t timeout_ns;              /* 5 s */
 
     const char *rule, *limit, *note, *reason, *hash;
-    const char *add, *remaining; /* integers as text, since 0 is a value */
-    const char *if_version;      /* integer as text */
+    const char *client, *period, *scope; /* of usage */
+    const char *add, *remaining, *units; /* integers as text, since 0 is a value */
+    const char *if_version;              /* integer as text */
     int64_t for_ns;
     uint64_t count;      /* 20 */
     int64_t interval_ns; /* 1 s */

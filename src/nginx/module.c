@@ -4,6 +4,7 @@
  * and hooks.
  */
 #include "nginx/module.h"
+#include "limiter/usage/usage.h"
 #include "store/table.h"
 
 #define STATE_PREFIX "/dev/shm/ration-nginx"
@@ -51,38 +52,60 @@ static char *init_main(ngx_conf_t *cf, void *conf)
     return NGX_CONF_OK;
 }
 
+/* 0 after logging what is wrong. */
+static size_t read_size(ngx_conf_t *cf, ngx_str_t *text, uint64_t least)
+{
+    ssize_t bytes = ngx_parse_size(text);
+
+    if (bytes == NGX_ERROR) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "invalid size \"%V\" of the zone; write a number, or one with k or m, "
+                           "such as 64m",
+                           text);
+        return 0;
+    }
+    if ((uint64_t)bytes < least) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "zone of \"%V\" is too small; it needs %uL bytes",
+                           text, least);
+        return 0;
+    }
+    return (size_t)bytes;
+}
+
 static char *read_zone(ngx_conf_t *cf, ngx_command_t *command, void *conf)
 {
     struct rn_ngx_main *main = conf;
     ngx_str_t *words = cf->args->elts;
-    ssize_t bytes = ngx_parse_size(&words[1]);
 
     (void)command;
     if (main->zone_given)
         return "is duplicate";
     main->zone_given = true;
-    if (bytes == NGX_ERROR) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "invalid size \"%V\" of the zone; write a number, or one with k or m, "
-                           "such as 64m",
-                           &words[1]);
+    main->bytes = read_size(cf, &words[1], RN_TABLE_BYTES_MIN);
+    if (main->bytes == 0)
         return NGX_CONF_ERROR;
+    for (ngx_uint_t i = 2; i < cf->args->nelts; i++) {
+        ngx_str_t value = {words[i].len - 6, words[i].data + 6};
+        bool state = words[i].len > 6 && ngx_strncmp(words[i].data, "state=", 6) == 0;
+        bool usage = words[i].len > 6 && ngx_strncmp(words[i].data, "usage=", 6) == 0;
+
+        if (state && main->state.len == 0) {
+            main->state = value;
+            if (ngx_conf_full_name(cf->cycle, &main->state, 0) != NGX_OK)
+                return NGX_CONF_ERROR;
+        } else if (usage && main->usage_bytes == 0) {
+            main->usage_bytes = read_size(cf, &value, RN_USAGE_BYTES_MIN);
+            if (main->usage_bytes == 0)
+                return NGX_CONF_ERROR;
+        } else {
+            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                               "invalid parameter \"%V\"; there are state=FILE and usage=SIZE "
+                               "only, each once",
+                               &words[i]);
+            return NGX_CONF_ERROR;
+        }
     }
-    if ((uint64_t)bytes < RN_TABLE_BYTES_MIN) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "zone of \"%V\" is too small; it needs %uL bytes",
-                           &words[1], (uint64_t)RN_TABLE_BYTES_MIN);
-        return NGX_CONF_ERROR;
-    }
-    main->bytes = (size_t)bytes;
-    if (cf->args->nelts == 2)
-        return NGX_CONF_OK;
-    if (words[2].len <= 6 || ngx_strncmp(words[2].data, "state=", 6) != 0) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "invalid parameter \"%V\"; there is state=FILE only", &words[2]);
-        return NGX_CONF_ERROR;
-    }
-    main->state = (ngx_str_t){words[2].len - 6, words[2].data + 6};
-    return ngx_conf_full_name(cf->cycle, &main->state, 0) == NGX_OK ? NGX_CONF_OK : NGX_CONF_ERROR;
+    return NGX_CONF_OK;
 }
 
 /* --- locations -------------------------------------------------------------------------------- */
@@ -213,7 +236,7 @@ static ngx_conf_enum_t levels[] = {
 
 static ngx_command_t commands[] = {
     DIRECTIVE("ration_rules", IN_MAIN | NGX_CONF_1MORE, rn_ngx_rules_read, MAIN),
-    DIRECTIVE("ration_zone", IN_MAIN | NGX_CONF_TAKE12, read_zone, MAIN),
+    DIRECTIVE("ration_zone", IN_MAIN | NGX_CONF_TAKE123, read_zone, MAIN),
     DIRECTIVE("ration_server", ANYWHERE | NGX_CONF_1MORE, rn_ngx_server_read, LOC),
     DIRECTIVE("ration_attribute", ANYWHERE | NGX_CONF_TAKE2, read_attribute, LOC),
     FIELD("ration_status", ngx_conf_set_num_slot, status, &status_bounds),

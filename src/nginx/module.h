@@ -98,6 +98,7 @@ struct rn_ngx_main {
     struct rn_ruleset *ruleset; /* until a worker has taken it over */
     ngx_str_t state;            /* terminated; empty: by the prefix of the configuration */
     size_t bytes;               /* 0: as in the file, or the library's own size */
+    size_t usage_bytes;         /* the same for usage */
     bool zone_given;
     bool used; /* some location has `ration on` or `shadow` */
     struct rn_ngx_worker *worker;

@@ -5,6 +5,7 @@
  * during a binary upgrade.
  */
 #include <signal.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -13,6 +14,7 @@
 #include "limiter/clients/client_index.h"
 #include "limiter/rulebook/reload.h"
 #include "limiter/signals/signals.h"
+#include "limiter/usage/usage_file.h"
 #include "nginx/module.h"
 
 #define REFRESH_MS 500
@@ -29,7 +31,8 @@ static struct rn_ngx_main *main_of(ngx_cycle_t *cycle)
 static int open_table(const struct rn_ngx_main *main, ngx_log_t *log, struct ration **out)
 {
     struct ration_options options = {.state_path = (const char *)main->state.data,
-                                     .memory_bytes = main->bytes};
+                                     .memory_bytes = main->bytes,
+                                     .usage_bytes = main->usage_bytes};
     struct ration_error error;
     int code = rn_limiter_open(&options, main->ruleset, out, &error);
 
@@ -49,32 +52,64 @@ static int open_table(const struct rn_ngx_main *main, ngx_log_t *log, struct rat
     return code;
 }
 
+/* Of the usage file, if rules need one. False after logging why. */
+static bool open_usage(const struct rn_ngx_main *main, ngx_log_t *log, struct ration *limiter)
+{
+    struct ration_error error;
+    int code = rn_usage_open(limiter, main->ruleset, &error);
+
+    if (code != 0 || error.text[0] != '\0') {
+        ngx_uint_t level = code != 0 ? NGX_LOG_EMERG : NGX_LOG_WARN;
+
+        ngx_log_error(level, log, 0, "ration_zone: %s", error.text);
+    }
+    return code == 0;
+}
+
+/* Workers cannot use a file of root. */
+static void give_away(const char *path, ngx_cycle_t *cycle)
+{
+    ngx_core_conf_t *core = (ngx_core_conf_t *)ngx_get_conf(cycle->conf_ctx, ngx_core_module);
+
+    if (geteuid() == 0 && core->user != (ngx_uid_t)NGX_CONF_UNSET_UINT &&
+        chown(path, core->user, core->group) != 0) {
+        ngx_log_error(NGX_LOG_ERR, cycle->log, ngx_errno, "chown() \"%s\" failed", path);
+    }
+}
+
 ngx_int_t rn_ngx_zone_prepare(ngx_cycle_t *cycle)
 {
     struct rn_ngx_main *main = main_of(cycle);
     bool first = ngx_is_init_cycle(cycle->old_cycle);
-    ngx_core_conf_t *core = (ngx_core_conf_t *)ngx_get_conf(cycle->conf_ctx, ngx_core_module);
     struct ration *limiter;
     struct stat st;
 
     if (!main || ngx_test_config)
         return NGX_OK;
-    bool exists = stat((const char *)main->state.data, &st) == 0;
+    const char *state = (const char *)main->state.data;
+    bool exists = stat(state, &st) == 0;
+    char *usage = rn_usage_is_needed(main->ruleset) ? rn_usage_file_path(state) : NULL;
+    bool lacks_usage = usage && stat(usage, &st) != 0, failed;
 
-    if (exists && !first)
+    if (exists && !first && !lacks_usage) {
+        free(usage);
         return NGX_OK; /* workers log what is wrong with it */
-    if (open_table(main, cycle->log, &limiter) != 0)
+    }
+    if (open_table(main, cycle->log, &limiter) != 0) {
+        free(usage);
         return first ? NGX_ERROR : NGX_OK;
+    }
+    failed = !open_usage(main, cycle->log, limiter);
     rn_limiter_set_capacity(limiter, main->ruleset);
     ngx_log_error(NGX_LOG_NOTICE, cycle->log, 0, "ration_zone: room for %uL live keys",
                   rn_limiter_capacity(limiter));
     ration_close(limiter);
-    /* Workers cannot use a file of root. */
-    if (!exists && geteuid() == 0 && core->user != (ngx_uid_t)NGX_CONF_UNSET_UINT &&
-        chown((const char *)main->state.data, core->user, core->group) != 0) {
-        ngx_log_error(NGX_LOG_ERR, cycle->log, ngx_errno, "chown() \"%V\" failed", &main->state);
-    }
-    return NGX_OK;
+    if (!exists)
+        give_away(state, cycle);
+    if (lacks_usage && !failed)
+        give_away(usage, cycle);
+    free(usage);
+    return failed && first ? NGX_ERROR : NGX_OK;
 }
 
 /* --- workers -------------------------------------------------------------------------------- */
@@ -174,6 +209,11 @@ ngx_int_t rn_ngx_zone_open(ngx_cycle_t *cycle)
     worker->limiter = worker->needed ? open_limiter(main, cycle->log) : NULL;
     if (!worker->limiter)
         return NGX_ERROR;
+    if (!open_usage(main, cycle->log, worker->limiter)) {
+        ngx_log_error(NGX_LOG_EMERG, cycle->log, 0,
+                      "ration: this worker does not count usage; repair the usage file and reload");
+        rn_usage_forgo(worker->limiter);
+    }
     struct ration_error error;
     int code =
         rn_reload_install(worker->limiter, main->ruleset, ration_now(worker->limiter), &error);

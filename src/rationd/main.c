@@ -47,7 +47,8 @@ static struct rn_ruleset *read_rules(struct rn_rationd_options *o, uint32_t *fil
                   : rn_ruleset_parse(RN_SLICE("rationd"), RN_SLICE("limits: []"), &report);
     *file_count = o->config_count ? report.file_count : 0;
     good = ruleset && rn_rationd_options_resolve(o, ruleset) &&
-           (!o->shares || rn_ruleset_fits(ruleset, rn_codec_fault, &report));
+           (!o->shares || rn_ruleset_fits(ruleset, rn_codec_fault, &report)) &&
+           rn_usage_fits(ruleset, o->state != NULL, &report);
     if (o->config_count)
         rn_report_write(&report, print_report, NULL);
     if (!ruleset && report.count[RN_ERROR] == 0) /* out of memory for the report, too */
@@ -135,6 +136,24 @@ static void check_scopes(struct rn_rationd *d)
     rn_pin_drop(&pin);
 }
 
+/* Says once that usage has no room for more clients. */
+static void check_usage(struct rn_rationd *d)
+{
+    struct ration_usage_totals totals;
+
+    ration_usage_totals(d->limiter, &totals);
+    if (!totals.open)
+        return;
+    if (totals.other > d->usage_other && !d->usage_full) {
+        d->usage_full = true;
+        rn_log(RN_LOG_WARN, "usage.full", RN_LOG_NUMBER("entries", totals.entries),
+               RN_LOG_NUMBER("capacity", totals.capacity),
+               RN_LOG_TEXT("advice", RN_SLICE("clients without room are counted together, as "
+                                              "other; give usage more memory: --usage-memory")));
+    }
+    d->usage_other = totals.other;
+}
+
 /* Looks at signals, logs bans that rules have begun, does reloads that had to wait, reads databases
  * whose files have changed, and overrides and bans that another process has changed. */
 static void tick(void *arg, int64_t now_ns)
@@ -147,6 +166,7 @@ static void tick(void *arg, int64_t now_ns)
                     RATION_NOW);
     rn_poller_tick(&d->poller);
     rn_front_log_bans(&d->front);
+    check_usage(d);
     if (!d->options.shares)
         check_scopes(d);
     if (rn_await_control_is_busy(&d->front))
@@ -219,7 +239,8 @@ static bool open_limiter(struct rn_rationd *d, struct rn_ruleset *ruleset)
     struct ration_error error;
 
     if (rn_limiter_open(&(struct ration_options){.state_path = d->options.state,
-                                                 .memory_bytes = d->options.memory_bytes},
+                                                 .memory_bytes = d->options.memory_bytes,
+                                                 .usage_bytes = d->options.usage_bytes},
                         ruleset, &d->limiter, &error) != 0) {
         rn_rationd_fail("%s", error.text);
         goto failed;
@@ -338,7 +359,7 @@ static int serve(struct rn_rationd *d)
 
 int main(int argc, char **argv)
 {
-    static struct rn_rationd d;
+    static struct rn_rationd d = {.usage_other = UINT64_MAX};
     struct rn_ruleset *ruleset;
     struct rlimit limit;
     int status = EXIT_USAGE;

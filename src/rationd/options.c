@@ -28,6 +28,7 @@ const char rn_rationd_options_help[] =
     "  --state FILE       keep counters in FILE, across restarts and kill -9;\n"
     "                     none: in memory ($STATE_DIRECTORY/ration.state, or none)\n"
     "  --memory SIZE      for counters, such as 256M         (64M)\n"
+    "  --usage-memory SIZE  for usage, if rules have it      (64M)\n"
     "  --workers N        threads                            (one for each processor)\n"
     "  --connections N    open at once, besides admin        (what the system allows)\n"
     "  --per-address N    open at once from one address      (no limit)\n"
@@ -83,6 +84,9 @@ const struct rn_rationd_spec rn_rationd_specs[RN_SET_COUNT] = {
     [RN_SET_STATE] = {"state", NULL, NULL, TEXT},
     [RN_SET_MEMORY] = {"memory", NULL, "0",
                        SIZE(memory_bytes, 1 << 20, "write a size of 1M or more, such as 256M")},
+    [RN_SET_USAGE_MEMORY] = {"usage-memory", NULL, "0",
+                             SIZE(usage_bytes, 1 << 20,
+                                  "write a size of 1M or more, such as 256M")},
     [RN_SET_WORKERS] = {"workers", NULL, NULL,
                         COUNT(workers, 1, 256, "write a number from 1 to 256")},
     [RN_SET_CONNECTIONS] = {"connections", NULL, "0",

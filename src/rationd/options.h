@@ -26,6 +26,7 @@ enum rn_rationd_setting {
     RN_SET_ADMIN,
     RN_SET_STATE,
     RN_SET_MEMORY,
+    RN_SET_USAGE_MEMORY,
     RN_SET_WORKERS,
     RN_SET_CONNECTIONS,
     RN_SET_PER_ADDRESS,
@@ -65,6 +66,7 @@ struct rn_rationd_options {
 
     /* Parsed values, after rn_rationd_options_resolve. */
     uint64_t memory_bytes; /* 0: as in the file, or the default */
+    uint64_t usage_bytes;  /* the same for usage */
     uint32_t workers;      /* 0: one for each processor */
     uint32_t connections, per_address;
     uint64_t input_bytes;    /* memory for incomplete requests */

@@ -23,6 +23,8 @@ struct rn_rationd {
     bool hangup_due, reload_due;
     uint64_t scopes_checked; /* without Redis: the version of the rules that were checked, + 1 */
     uint32_t file_count;     /* rules files at the start */
+    uint64_t usage_other;    /* how often units went to `other` of usage; UINT64_MAX: not known */
+    bool usage_full;         /* the log says so */
 };
 
 /* --- reload.c ------------------------------------------------------------------------------- */

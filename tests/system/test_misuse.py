@@ -35,6 +35,7 @@ def run(*words, **how):
     ("admin", "[::1:80", "is not [v6]:port"),
     ("admin", "unix:", "lacks a path"),
     ("input-memory", "1M", "write a size of 16M or more"),
+    ("usage-memory", "1k", "write a size of 1M or more"),
     ("trust-local", "maybe", "write true or false"),
 ])
 def test_check_refuses_what_could_not_be_used(tmp_path, option, value, message):

@@ -170,8 +170,9 @@ def test_a_surplus_over_redis_is_what_it_says_and_a_lost_redis_gives_no_more_tha
 
 @pytest.mark.parametrize("mode", ["strict", "leased", "async"])
 def test_units_given_back_at_another_factor_mint_nothing(tmp_path, server, mode):
+    """If Redis answers too late, units may have been given back all the same."""
     source = random.Random(SEED)
-    with Nodes(tmp_path, rules(mode), [server.url] * NODES) as nodes:
+    with Nodes(tmp_path, rules(mode), [server.url] * NODES, ["--redis-deadline", "5s"]) as nodes:
         begun, kept = time.monotonic(), dict.fromkeys(PATHS, 0)
         held = []
 
@@ -182,11 +183,11 @@ def test_units_given_back_at_another_factor_mint_nothing(tmp_path, server, mode)
             path, cost, lease = held.pop(source.randrange(len(held)))
             if source.random() < 0.6:
                 answer = ask("refund", {"lease": lease})
-                gone = cost if answer.status == 200 and answer.json["refunded"] else 0
+                gone = cost if answer.status != 200 or answer.json["refunded"] else 0
             else:
                 left = source.randint(0, cost)
                 answer = ask("commit", {"lease": lease, "cost": left})
-                gone = cost - left if answer.status == 200 and answer.json["committed"] else 0
+                gone = cost - left if answer.status != 200 or answer.json["committed"] else 0
             kept[path] -= gone
 
         with Weather(nodes, [0, 100]) as weather:

@@ -75,14 +75,24 @@ bool rn_cli_json_is_true(const struct rn_cli_json *object, const char *name)
     return v != NULL && v->kind == RN_JSON_TRUE;
 }
 
+static struct rn_json_token token_of(const struct rn_cli_json *v)
+{
+    return v != NULL ? (struct rn_json_token){.kind = v->kind, .text = v->text}
+                     : (struct rn_json_token){.kind = RN_JSON_BAD};
+}
+
 bool rn_cli_json_u64(const struct rn_cli_json *object, const char *name, uint64_t *n)
 {
-    const struct rn_cli_json *v = rn_cli_json_get(object, name);
-    struct rn_json_token token = {.kind = RN_JSON_BAD};
+    struct rn_json_token token = token_of(rn_cli_json_get(object, name));
 
-    if (v != NULL)
-        token = (struct rn_json_token){.kind = v->kind, .text = v->text};
     return token.kind == RN_JSON_NUMBER && rn_json_u64(&token, n);
+}
+
+bool rn_cli_json_i64(const struct rn_cli_json *object, const char *name, int64_t *n)
+{
+    struct rn_json_token token = token_of(rn_cli_json_get(object, name));
+
+    return token.kind == RN_JSON_NUMBER && rn_json_i64(&token, n);
 }
 
 int64_t rn_cli_json_seconds(const struct rn_cli_json *object, const char *name)

@@ -33,6 +33,7 @@ struct rn_slice rn_cli_json_text(const struct rn_cli_json *object, const char *n
 bool rn_cli_json_is_true(const struct rn_cli_json *object, const char *name);
 /* False, and *n unchanged: not a number that fits. */
 bool rn_cli_json_u64(const struct rn_cli_json *object, const char *name, uint64_t *n);
+bool rn_cli_json_i64(const struct rn_cli_json *object, const char *name, int64_t *n);
 /* RATION_NEVER for null; 0 if it is missing. */
 int64_t rn_cli_json_seconds(const struct rn_cli_json *object, const char *name);
 /* A part of 1, such as 0.5, in whole percent. 0 if it is missing. */

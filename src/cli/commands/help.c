@@ -140,6 +140,23 @@ const char rn_help_reputation[] =
     "  --hash HASH       the client with this hash, as in the list\n" HELP_ADMIN
     "\nExit status: 0 done, 1 lift: there was nothing to forget, 2 error.\n";
 
+const char rn_help_usage[] =
+    "usage: ration usage [--rule NAME] [--client NAME] [--period PERIOD] [--csv | --json]\n"
+    "       ration usage correct --rule NAME --client NAME --period PERIOD --units N\n"
+    "                            [--note TEXT]\n\n"
+    "Lists what clients of rules with usage: true have used: units admitted and refused in each\n"
+    "day, week, month or year. A correction is added to what is billed; what was counted stays.\n\n"
+    "  --rule NAME       only of this rule\n"
+    "  --client NAME     only of this client\n"
+    "  --period PERIOD   only of this one: current, last, 2026-11, 2026-11-18, 2026-W47 or 2026\n"
+    "  --csv             as CSV, names exactly as they are\n"
+    "  --scope SCOPE     what this node has counted (node), or all nodes that share a Redis\n"
+    "                    (fleet, as without this)\n"
+    "  --state FILE      read from this state file; no daemon is needed\n"
+    "  --units N         N more to bill; below 0: fewer\n"
+    "  --note TEXT       why, for the daemon's log\n" HELP_ADMIN
+    "\nExit status: 0 complete or corrected, 1 nodes are missing, 2 error.\n";
+
 const char rn_help_rules[] =
     "usage: ration rules get\n"
     "       ration rules push FILE [--if-version N]\n"

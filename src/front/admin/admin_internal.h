@@ -47,6 +47,9 @@ bool rn_admin_find_rule(struct rn_http_context *c, struct rn_slice rule);
 struct rn_author rn_admin_author(const struct rn_http_context *c);
 #define rn_admin_log(c, event, ...)                                                                \
     rn_log(RN_LOG_INFO, event, RN_LOG_AUTHOR(rn_admin_author(c)), __VA_ARGS__)
+/* The same for a change that must not be left out of the log. */
+#define rn_admin_log_record(c, event, ...)                                                         \
+    rn_log(RN_LOG_RECORD, event, RN_LOG_AUTHOR(rn_admin_author(c)), __VA_ARGS__)
 /* The attributes of ws->params for a log line, as much of them as front->log_keys allows:
  * ip=192.0.2.7 api_key=sk_l... The text is in ws->scratch: log first, then answer. */
 struct rn_slice rn_admin_client(struct rn_http_context *c);
@@ -99,6 +102,19 @@ void rn_admin_put_key(struct rn_members *m, struct rn_slice key);
 void rn_admin_put_ban_of(struct rn_members *m, struct ration *r, struct rn_slice rule,
                          uint64_t hash);
 void rn_admin_metrics_put_reputation(struct rn_buf *out, struct rn_front *front);
+
+/* usage.c */
+void rn_admin_get_usage(struct rn_http_context *c);
+void rn_admin_metrics_put_usage(struct rn_buf *out, struct rn_front *front);
+
+/* corrections.c */
+void rn_admin_correct_usage(struct rn_http_context *c);
+/* Whether a rule counts usage. False after answering that there is no such rule, or that this one
+ * does not. */
+bool rn_admin_usage_rule(struct rn_http_context *c, struct rn_slice rule);
+/* Answers with the error of a question about usage. */
+void rn_admin_usage_fail(struct rn_http_context *c, int code, struct rn_slice rule,
+                         const struct ration_error *error);
 
 /* clients.c */
 void rn_admin_get_overrides(struct rn_http_context *c);

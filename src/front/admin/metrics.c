@@ -345,6 +345,7 @@ void rn_admin_metrics(struct rn_http_context *c)
     ration_clients_count(front->limiter, &overrides, &bans);
     rn_metrics_put_gauge(out, "ration_overrides", "Overrides in force.", overrides);
     rn_metrics_put_gauge(out, "ration_bans", "Bans in force.", bans);
+    rn_admin_metrics_put_usage(out, front);
     if (front->store.arg)
         front->store.put_metrics(front->store.arg, out);
     if (front->fleet.put_metrics)

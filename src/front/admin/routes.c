@@ -155,6 +155,8 @@ static const struct rn_route routes[] = {
     {RN_DELETE, "/v1/reputation", rn_admin_lift},
     {RN_GET, "/v1/signals", rn_admin_get_signals},
     {RN_PUT, "/v1/signals/", rn_admin_put_signal},
+    {RN_GET, "/v1/usage", rn_admin_get_usage},
+    {RN_POST, "/v1/usage", rn_admin_correct_usage},
     {RN_GET, "/v1/top", rn_admin_top},
     {RN_GET, "/v1/shadow", rn_admin_get_shadow},
     {RN_PUT, "/v1/shadow", rn_admin_put_shadow},

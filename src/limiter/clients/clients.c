@@ -368,6 +368,8 @@ int rn_clients_refresh_at(struct ration *r, int64_t now_ns, struct ration_error 
         struct ration_error fault;
         int file_fault = rn_table_check_file(r->table, &fault);
 
+        if (file_fault == 0)
+            file_fault = rn_usage_check_file(&r->usage, &fault);
         if (file_fault != c->file_fault) { /* a fault of the state file is reported once */
             code = file_fault;
             if (code != 0 && error)

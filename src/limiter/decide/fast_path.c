@@ -16,7 +16,7 @@ bool rn_fast_path_fits(const struct rn_book *book, const struct rn_rule *rule,
     bool uncoupled = rn_compiled_is_alone(l) && book->families[rule->index].until_ns == INT64_MIN;
     bool waits = rule->max_wait_ns != 0 || rule->throttle.on;
 
-    return counts && uncoupled && !waits && !rule->usage && !rule->shadow && !rule->by_outcome &&
+    return counts && uncoupled && !waits && !rule->shadow && !rule->by_outcome &&
            rule->priority.attribute == RN_NO_ATTRIBUTE && limit->soft_units == 0;
 }
 
@@ -254,6 +254,30 @@ static RN_ASIDE void count_refusals(const struct rn_fast_path *f, struct ration 
     }
 }
 
+/* Each rule once. What was admitted has a receipt. */
+RN_INLINE static void count_usage(const struct rn_fast_path *f, uint32_t n, struct ration *r,
+                                  const struct rn_book *book, struct ration_outcome *out)
+{
+    int64_t now_ns = f->charges[0].ask.now_ns;
+    const struct rn_match *counted = NULL;
+
+    for (uint32_t i = 0; i < n; i++) {
+        const struct rn_match *match = f->matches[i];
+        struct rn_usage_rule *usage = rn_usage_of(book, match->rule);
+
+        if (!usage || match == counted || (!f->allowed && f->charges[i].answer.allowed))
+            continue;
+        struct rn_applied applied = rn_applied_of(match);
+
+        rn_usage_count(usage, &applied, hash_of(f, i), f->allowed, match->cost,
+                       now_ns + rn_table_wall_offset(r->table, now_ns));
+        if (f->allowed && match->cost != 0)
+            out->receipts[out->receipt_count++] =
+                rn_usage_receipt(usage, hash_of(f, i), match->cost);
+        counted = match;
+    }
+}
+
 /* --- deciding ----------------------------------------------------------------------------- */
 
 /* Inlined for one limit and for any number, each for limits without steps, for those of which some
@@ -291,6 +315,8 @@ RN_INLINE static bool decide(struct ration *r, const struct rn_book *book,
         return false;
     rn_outcome_charged(out, &f);
     count(&f, n, r, book, out);
+    if (extras && book->usage_count != 0)
+        count_usage(&f, n, r, book, out);
     if (extras && rn_unlikely(!f.allowed))
         count_refusals(&f, r, book);
     return true;

@@ -200,11 +200,9 @@ static RN_ASIDE void count_usage(const struct rn_gathered *g, const struct rn_ap
                                  bool allowed, uint64_t units)
 {
     struct rn_usage_rule *usage = rn_usage_of(g->book, a->rule);
-    int64_t now_ns = rn_limiter_now(g->r, g->tx.now_ns);
 
     if (usage)
-        rn_usage_count(usage, a, a->hash, allowed, units,
-                       now_ns + rn_table_wall_offset(g->r->table, now_ns));
+        rn_usage_count(usage, a, a->hash, allowed, units, ration_wall(g->r, g->tx.now_ns));
 }
 
 /* A thread has the same number, and shares it with the same others, in both stripes: so `s` tells

@@ -51,6 +51,24 @@ static void add_matches(struct rn_gathered *g, const struct rn_matches *matches,
     }
 }
 
+/* The usage of rules that were not asked: a ban refused the request, or the server does not answer
+ * and `on_store_failure: allow` admits it (`unasked`). */
+static RN_ASIDE void count_usage(const struct rn_gathered *g, const struct rn_matches *matches,
+                                 bool unasked, bool allowed)
+{
+    int64_t wall_ns = ration_wall(g->r, g->tx.now_ns);
+
+    for (uint32_t i = 0; i < matches->count; i++) {
+        const struct rn_match *match = &matches->items[i];
+        struct rn_usage_rule *usage = rn_usage_of(g->book, match->rule);
+        struct rn_applied applied = rn_applied_of(match);
+
+        if (usage && !match->rule->by_outcome && !(unasked && rn_fallback_is_local(match->rule)))
+            rn_usage_count(usage, &applied, rn_gather_hash(&applied, &usage->base), allowed,
+                           match->cost, wall_ns);
+    }
+}
+
 static int decide_matches(struct rn_gathered *g, struct rn_matches *matches,
                           const struct ration_request *request, bool look_only,
                           struct ration_outcome *out)
@@ -59,8 +77,13 @@ static int decide_matches(struct rn_gathered *g, struct rn_matches *matches,
         rn_gather_by_list(g, matches->outcome, look_only, out);
         return 0;
     }
-    if (refuse_if_banned(g, &matches->values, request, look_only, out))
+    bool counts = g->book->usage != NULL && !look_only && matches->outcome == RN_MATCH_LIMITS;
+
+    if (refuse_if_banned(g, &matches->values, request, look_only, out)) {
+        if (rn_unlikely(counts))
+            count_usage(g, matches, false, out->decision.allowed);
         return 0;
+    }
     const struct rn_rule *refuser = rn_unlikely(g->no_server) ? rn_fallback_refuser(matches) : NULL;
 
     if (refuser) {
@@ -68,7 +91,11 @@ static int decide_matches(struct rn_gathered *g, struct rn_matches *matches,
         return 0;
     }
     add_matches(g, matches, false, false);
-    return rn_gather_run(g, look_only, out);
+    int code = rn_gather_run(g, look_only, out);
+
+    if (rn_unlikely(g->no_server) && counts && code == 0 && out->decision.allowed)
+        count_usage(g, matches, true, true);
+    return code;
 }
 
 /* --- Envoy ------------------------------------------------------------------------------ */

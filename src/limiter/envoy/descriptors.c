@@ -221,6 +221,19 @@ static void choose_quota(struct rn_descriptors *d)
             g->tx.items[d->items[i].charge].shadow = true;
 }
 
+/* Adds the units of a charge to the usage of its rule, or takes them away; once for all limits of
+ * the rule, which lie together. */
+static void adjust_usage(const struct rn_gathered *g, size_t charge, bool away, uint64_t units)
+{
+    const struct rn_applied *a = &g->rules[g->rule_of[charge]];
+    struct rn_usage_rule *usage = rn_usage_of(g->book, a->rule);
+    int64_t signed_units = units < INT64_MAX ? (int64_t)units : INT64_MAX;
+
+    if (usage && (charge == 0 || g->rule_of[charge - 1] != g->rule_of[charge]))
+        rn_usage_adjust(usage, a->hash, away ? -signed_units : signed_units,
+                        g->tx.now_ns + rn_table_wall_offset(g->r->table, g->tx.now_ns));
+}
+
 /* What a refund leaves takes the place of what was there before it. */
 static int refund_all(struct rn_descriptors *d)
 {
@@ -234,6 +247,8 @@ static int refund_all(struct rn_descriptors *d)
         if (d->purposes[i] != RN_PURPOSE_REFUND)
             continue;
         code = rn_state_credit(g->r, charged, d->units[i], g->tx.now_ns);
+        if (code == 0)
+            adjust_usage(g, i, true, d->units[i]);
         if (code == 0)
             code = rn_limiter_apply(g->r, charged->limit, charged->key, &peek);
         if (code == 0)
@@ -332,6 +347,7 @@ static void debit_late(struct rn_descriptors *d, struct ration_descriptors_outco
         if (applied->rule->values)
             rn_value_stats_add(g->book, applied->rule, applied->key, true, 0,
                                d->units[late[i].charge]);
+        adjust_usage(g, late[i].charge, false, d->units[late[i].charge]);
     }
 }
 

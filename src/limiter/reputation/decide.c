@@ -58,10 +58,13 @@ void rn_reputation_count_ban(struct ration *r, const struct rn_book *book,
 {
     struct rn_stripe *s = rn_stats_stripe(&r->stats);
     struct rn_counts *row = rn_stats_row(rn_stats_stripe(&book->stats), a->rule->index);
+    struct rn_usage_rule *usage = rn_usage_of(book, a->rule);
 
     rn_stats_count(s, row, RN_RESULT_REFUSED, a->rule->by_outcome ? 0 : a->cost);
     rn_stats_add(s, &row->ban_refusals);
     rn_gather_note_refusal(r, s, a, hash, now_ns);
     rn_stats_count_total(s, RN_RESULT_REFUSED);
     rn_stats_add(s, &s->total.ban_refusals);
+    if (usage && !a->rule->by_outcome)
+        rn_usage_count(usage, a, hash, false, a->cost, ration_wall(r, now_ns));
 }

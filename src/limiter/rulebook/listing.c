@@ -79,7 +79,8 @@ void ration_rules_each(struct ration *r, int (*see)(void *arg, const struct rati
                                         .envoy = rule->envoy,
                                         .for_envoy = rule->for_envoy,
                                         .follows = rn_rule_follows(rule),
-                                        .factor_percent = rn_factor_get(book, rule)};
+                                        .factor_percent = rn_factor_get(book, rule),
+                                        .usage = rule->usage != NULL};
         struct rn_counts sum;
 
         write_key(book->ruleset, rule, info.key, sizeof info.key);

@@ -105,14 +105,15 @@ static int attach(struct ration *r, struct rn_book *book, struct ration_error *e
         return rn_error_set(error, RATION_EBOARD, 0, "%s", ration_error_text(RATION_EBOARD));
     if (rn_clients_fill(&r->clients, book) != 0)
         return rn_error_set(error, RATION_ENOMEM, 0, "out of memory");
-    int code = rn_reputation_open(r, book->ruleset, error);
+    struct ration_error usage;
+    int code = rn_usage_open(r, book->ruleset, &usage);
 
     if (code == 0)
-        code = rn_usage_open(r, book->ruleset, error);
+        code = rn_usage_attach(r, book, &usage);
     if (code == 0)
-        code = rn_usage_attach(r, book);
-    if (code != 0 && error->text[0] == '\0')
-        rn_error_set(error, code, 0, "%s", ration_error_text(code));
+        code = rn_reputation_open(r, book->ruleset, error);
+    if (usage.text[0] != '\0' && error->text[0] == '\0')
+        *error = usage; /* or a notice */
     return code;
 }
 

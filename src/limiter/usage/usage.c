@@ -13,7 +13,7 @@
 
 int rn_usage_init(struct rn_usage *usage, const struct ration_options *options)
 {
-    usage->bytes = options->usage_bytes ? options->usage_bytes : RN_USAGE_BYTES;
+    usage->bytes = options->usage_bytes;
     usage->state_path = options->state_path ? strdup(options->state_path) : NULL;
     return options->state_path && !usage->state_path ? RATION_ENOMEM : 0;
 }
@@ -24,7 +24,20 @@ void rn_usage_done(struct rn_usage *usage)
     free(usage->state_path);
 }
 
-static bool has_usage(const struct rn_ruleset *ruleset)
+void rn_usage_forgo(struct ration *r)
+{
+    free(r->usage.state_path);
+    r->usage.state_path = NULL;
+}
+
+int rn_usage_check_file(const struct rn_usage *usage, struct ration_error *error)
+{
+    const struct rn_usage_file *file = __atomic_load_n(&usage->file, __ATOMIC_ACQUIRE);
+
+    return file ? rn_side_file_check(&file->side, error) : 0;
+}
+
+bool rn_usage_is_needed(const struct rn_ruleset *ruleset)
 {
     for (uint32_t i = 0; i < ruleset->rule_count; i++)
         if (ruleset->rules[i].usage)
@@ -39,7 +52,7 @@ int rn_usage_open(struct ration *r, const struct rn_ruleset *ruleset, struct rat
 
     if (error)
         *error = (struct ration_error){0};
-    if (!usage->state_path || !has_usage(ruleset) ||
+    if (!usage->state_path || !rn_usage_is_needed(ruleset) ||
         __atomic_load_n(&usage->file, __ATOMIC_ACQUIRE))
         return 0;
     int code = rn_usage_file_open(usage->state_path, r->table, usage->bytes, &file, error);
@@ -56,7 +69,7 @@ int rn_usage_open(struct ration *r, const struct rn_ruleset *ruleset, struct rat
 
 bool rn_usage_fits(const struct rn_ruleset *ruleset, bool has_state, struct rn_report *report)
 {
-    if (has_state || !has_usage(ruleset))
+    if (has_state || !rn_usage_is_needed(ruleset))
         return true;
     for (uint32_t i = 0; i < ruleset->rule_count; i++) {
         const struct rn_rule *rule = &ruleset->rules[i];
@@ -139,23 +152,30 @@ static int attach_rule(struct rn_usage_file *file, struct rn_book *book, const s
     return 0;
 }
 
-int rn_usage_attach(struct ration *r, struct rn_book *book)
+int rn_usage_attach(struct ration *r, struct rn_book *book, struct ration_error *error)
 {
     struct rn_usage_file *file = __atomic_load_n(&r->usage.file, __ATOMIC_ACQUIRE);
     uint32_t rules = book->ruleset->rule_count;
     int code = 0;
 
-    if (!file || !has_usage(book->ruleset))
+    if (!file || !rn_usage_is_needed(book->ruleset))
         return 0;
     book->usage = rn_arena_calloc(&book->arena, rules, sizeof *book->usage);
     book->usage_by_salt = rn_arena_calloc(&book->arena, rules, sizeof *book->usage_by_salt);
     if (!book->usage || !book->usage_by_salt)
-        return RATION_ENOMEM;
+        code = RATION_ENOMEM;
     for (uint32_t i = 0; i < rules && code == 0; i++)
         if (book->ruleset->rules[i].usage)
             code = attach_rule(file, book, &book->ruleset->rules[i]);
+    if (code == RATION_EFULL)
+        return rn_error_set(error, code, 0,
+                            "the usage file has no room for more than %u rules, former ones "
+                            "included; give it more memory, or move it away",
+                            file->rule_count);
+    if (code != 0)
+        return rn_error_set(error, code, 0, "out of memory");
     qsort(book->usage_by_salt, book->usage_count, sizeof *book->usage_by_salt, compare_salts);
-    return code;
+    return 0;
 }
 
 struct rn_usage_rule *rn_usage_find(const struct rn_book *book,

@@ -31,7 +31,7 @@ struct rn_usage_file;
 /* The usage of a limiter. The file is opened when rules first need it. */
 struct rn_usage {
     char *state_path;           /* NULL: there is no state file */
-    uint64_t bytes;             /* of a new usage file; 0: RN_USAGE_BYTES */
+    uint64_t bytes;             /* of the usage file; 0: as it is, RN_USAGE_BYTES if it is new */
     struct rn_usage_file *file; /* NULL: not open; atomically */
 };
 
@@ -53,6 +53,15 @@ void rn_usage_done(struct rn_usage *usage);
  * success, else it is "". */
 int rn_usage_open(struct ration *r, const struct rn_ruleset *ruleset, struct ration_error *error);
 
+/* Decides without counting usage from now on; call it before rules are installed. For programs that
+ * must serve without the file. */
+void rn_usage_forgo(struct ration *r);
+/* Whether a rule has usage. */
+bool rn_usage_is_needed(const struct rn_ruleset *ruleset);
+
+/* As rn_table_check_file. */
+int rn_usage_check_file(const struct rn_usage *usage, struct ration_error *error);
+
 /* Reports rules with usage if there is no state file. False: there are some. */
 bool rn_usage_fits(const struct rn_ruleset *ruleset, bool has_state, struct rn_report *report);
 /* The same, and opens the file and makes room for the rules in it; reports why that cannot be. */
@@ -60,7 +69,7 @@ bool rn_usage_prepare(struct ration *r, const struct rn_ruleset *ruleset, struct
 
 /* Finds the rules of the book in the file, if it is open. 0, RATION_ENOMEM or RATION_EFULL: no room
  * for another rule. */
-int rn_usage_attach(struct ration *r, struct rn_book *book);
+int rn_usage_attach(struct ration *r, struct rn_book *book, struct ration_error *error);
 
 /* --- counting ---------------------------------------------------------------------- */
 

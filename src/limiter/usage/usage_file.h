@@ -26,6 +26,7 @@
 #include <ration/usage.h>
 
 #include "base/slice.h"
+#include "limiter/usage/usage.h"
 #include "store/side_file.h"
 
 #define RN_USAGE_MAGIC UINT64_C(0x656761737576726E) /* "nrvusage" */
@@ -97,8 +98,12 @@ void rn_usage_file_lay_out(struct rn_usage_file *file, void *data, uint64_t byte
 void rn_usage_file_load_words(char *to, const uint64_t *from, size_t words);
 void rn_usage_file_clear(struct rn_usage_counts *counts);
 
-/* Opens or makes the file beside this state file. 0, or RATION_E* with `error` filled; its text
- * may be a notice. */
+/* The path of the file beside a state file, or beside what a link to it leads to; to be freed.
+ * NULL: out of memory. */
+char *rn_usage_file_path(const char *state_path);
+
+/* Opens or makes the file beside this state file; bytes as of struct rn_usage. 0, or RATION_E* with
+ * `error` filled; its text may be a notice. */
 int rn_usage_file_open(const char *state_path, const struct rn_table *table, uint64_t bytes,
                        struct rn_usage_file **out, struct ration_error *error);
 /* To be read only, without a table. */

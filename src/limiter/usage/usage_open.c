@@ -83,20 +83,20 @@ static struct rn_side_file_plan plan_of(const char *path)
                                       .path = path,
                                       .magic = RN_USAGE_MAGIC,
                                       .version = RN_USAGE_VERSION,
-                                      .adopt = true, /* it is what bills are made from */
-                                      .move = move};
+                                      .adopt = true}; /* it is what bills are made from */
 }
 
-/* The path of the file beside a state file. NULL: out of memory. */
-static char *path_of(const char *state_path)
+char *rn_usage_file_path(const char *state_path)
 {
-    size_t len = strlen(state_path);
+    char *real = realpath(state_path, NULL);
+    size_t len = strlen(real ? real : state_path);
     char *path = malloc(len + sizeof SUFFIX);
 
     if (path) {
-        memcpy(path, state_path, len);
+        memcpy(path, real ? real : state_path, len);
         memcpy(path + len, SUFFIX, sizeof SUFFIX);
     }
+    free(real);
     return path;
 }
 
@@ -104,12 +104,13 @@ int rn_usage_file_open(const char *state_path, const struct rn_table *table, uin
                        struct rn_usage_file **out, struct ration_error *error)
 {
     struct rn_usage_file *file = calloc(1, sizeof *file);
-    char *path = path_of(state_path);
+    char *path = rn_usage_file_path(state_path);
     struct rn_side_file_plan plan = plan_of(path);
     int code = RATION_ENOMEM;
 
     plan.owner = rn_side_file_owner(table);
-    plan.bytes = bytes;
+    plan.bytes = bytes ? bytes : RN_USAGE_BYTES;
+    plan.move = bytes ? move : NULL;
     if (!file || !path)
         rn_error_set(error, code, 0, "out of memory for usage");
     else
@@ -130,7 +131,7 @@ int rn_usage_file_read(const char *state_path, struct rn_usage_file **out,
                        struct ration_error *error)
 {
     struct rn_usage_file *file = calloc(1, sizeof *file);
-    char *path = path_of(state_path);
+    char *path = rn_usage_file_path(state_path);
     struct rn_side_file_plan plan = plan_of(path);
     int code = RATION_ENOMEM;
 

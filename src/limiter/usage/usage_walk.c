@@ -56,27 +56,44 @@ bool rn_usage_file_at(const struct rn_usage_file *file, uint64_t position,
     return __atomic_load_n(tag_at, __ATOMIC_ACQUIRE) == place->tag;
 }
 
+static void add_up(struct rn_usage_sum *sum, struct rn_usage_counts *counts, bool clear_mark)
+{
+    if (clear_mark)
+        __atomic_exchange_n(&counts->dirty, 0, __ATOMIC_SEQ_CST);
+    sum->first = sum->first ? sum->first : counts;
+    sum->admitted += __atomic_load_n(&counts->admitted, __ATOMIC_SEQ_CST);
+    sum->refused += __atomic_load_n(&counts->refused, __ATOMIC_SEQ_CST);
+    sum->corrected += __atomic_load_n(&counts->corrected, __ATOMIC_SEQ_CST);
+}
+
+/* Whether an earlier choice is the same group: its entries must not be added twice. */
+static bool is_repeated(const struct rn_usage_file *file, uint64_t tag, unsigned choice)
+{
+    for (unsigned earlier = 0; earlier < choice; earlier++)
+        if (rn_usage_group_of(file, tag, earlier) == rn_usage_group_of(file, tag, choice))
+            return true;
+    return false;
+}
+
 struct rn_usage_sum rn_usage_file_sum(const struct rn_usage_file *file,
                                       const struct rn_usage_place *place, bool clear_marks)
 {
     struct rn_usage_sum sum = {0};
 
-    for (unsigned i = 0; i < (place->other ? 1 : RN_USAGE_CHOICES * RN_USAGE_ENTRIES); i++) {
-        struct rn_usage_group *group =
-            place->other ? NULL : rn_usage_group_of(file, place->tag, i / RN_USAGE_ENTRIES);
-        struct rn_usage_counts *counts =
-            place->other ? place->counts : &group->entries[i % RN_USAGE_ENTRIES].counts;
+    if (place->other)
+        add_up(&sum, place->counts, clear_marks);
+    for (unsigned choice = 0; !place->other && choice < RN_USAGE_CHOICES; choice++) {
+        struct rn_usage_group *group = rn_usage_group_of(file, place->tag, choice);
 
-        if (group &&
-            (__atomic_load_n(&group->tags[i % RN_USAGE_ENTRIES], __ATOMIC_ACQUIRE) != place->tag ||
-             __atomic_load_n(&counts->about, __ATOMIC_ACQUIRE) == 0))
+        if (is_repeated(file, place->tag, choice))
             continue;
-        if (clear_marks)
-            __atomic_exchange_n(&counts->dirty, 0, __ATOMIC_SEQ_CST);
-        sum.first = sum.first ? sum.first : counts;
-        sum.admitted += __atomic_load_n(&counts->admitted, __ATOMIC_SEQ_CST);
-        sum.refused += __atomic_load_n(&counts->refused, __ATOMIC_SEQ_CST);
-        sum.corrected += __atomic_load_n(&counts->corrected, __ATOMIC_SEQ_CST);
+        for (unsigned i = 0; i < RN_USAGE_ENTRIES; i++) {
+            struct rn_usage_counts *counts = &group->entries[i].counts;
+
+            if (__atomic_load_n(&group->tags[i], __ATOMIC_ACQUIRE) == place->tag &&
+                __atomic_load_n(&counts->about, __ATOMIC_ACQUIRE) != 0)
+                add_up(&sum, counts, clear_marks);
+        }
     }
     return sum;
 }

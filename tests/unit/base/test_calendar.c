@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -176,6 +177,44 @@ static void what_is_out_of_range_is_refused(void **state)
     rn_zone_free(zone);
 }
 
+static void names_are_of_days_weeks_months_and_years_that_exist(void **state)
+{
+    static const struct {
+        const char *name;
+        enum ration_calendar unit;
+    } cases[] = {
+        {"2026", RATION_CALENDAR_YEAR},
+        {"2026-01", RATION_CALENDAR_MONTH},
+        {"2026-12", RATION_CALENDAR_MONTH},
+        {"2026-00", RATION_CALENDAR_NONE},
+        {"2026-13", RATION_CALENDAR_NONE},
+        {"2026-11-18", RATION_CALENDAR_DAY},
+        {"2028-02-29", RATION_CALENDAR_DAY},
+        {"2026-02-29", RATION_CALENDAR_NONE},
+        {"2026-04-31", RATION_CALENDAR_NONE},
+        {"2026-04-00", RATION_CALENDAR_NONE},
+        {"2026-W01", RATION_CALENDAR_WEEK},
+        {"2026-W53", RATION_CALENDAR_WEEK},
+        {"2025-W53", RATION_CALENDAR_NONE},
+        {"2020-W53", RATION_CALENDAR_WEEK},
+        {"2026-W00", RATION_CALENDAR_NONE},
+        {"2026-W54", RATION_CALENDAR_NONE},
+        {"", RATION_CALENDAR_NONE},
+        {"202", RATION_CALENDAR_NONE},
+        {"2026-1", RATION_CALENDAR_NONE},
+        {"2026-11-", RATION_CALENDAR_NONE},
+        {"2026-11-18T", RATION_CALENDAR_NONE},
+        {"2026-w47", RATION_CALENDAR_NONE},
+        {"+026-11", RATION_CALENDAR_NONE},
+        {"last", RATION_CALENDAR_NONE},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        if (rn_calendar_unit_named(cases[i].name, strlen(cases[i].name)) != cases[i].unit)
+            fail_msg("%s", cases[i].name);
+}
+
 int main(void)
 {
     const struct CMUnitTest calendar[] = {
@@ -188,6 +227,7 @@ int main(void)
         cmocka_unit_test(a_midnight_that_comes_again_starts_nothing),
         cmocka_unit_test(forty_years_of_days_fit_in_15000),
         cmocka_unit_test(what_is_out_of_range_is_refused),
+        cmocka_unit_test(names_are_of_days_weeks_months_and_years_that_exist),
     };
 
     return cmocka_run_group_tests(calendar, NULL, NULL);

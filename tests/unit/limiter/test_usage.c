@@ -36,6 +36,24 @@ static void usage_survives_closing_and_is_shared(void **state)
     ration_close(r);
 }
 
+/* Some of so many clients have one group twice among the four that their entry may lie in. */
+static void a_client_whose_groups_coincide_is_counted_once(void **state)
+{
+    struct ration *r = open_usage(by_user);
+    char user[32];
+
+    (void)state;
+    for (int i = 0; i < 2000; i++) {
+        snprintf(user, sizeof user, "user=u%d", i);
+        decide(r, user, T0);
+    }
+    struct rows rows = all_rows(r, T0);
+
+    assert_int_equal(rows.count, 2000);
+    assert_int_equal(rows.admitted, 2000);
+    ration_close(r);
+}
+
 static void the_cost_is_what_counts(void **state)
 {
     struct ration *r = open_usage("limits:\n  - { name: a, key: user, limit: 50 per hour, "
@@ -261,6 +279,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         USAGE_TEST(units_admitted_and_refused_are_counted_by_client),
         USAGE_TEST(usage_survives_closing_and_is_shared),
+        USAGE_TEST(a_client_whose_groups_coincide_is_counted_once),
         USAGE_TEST(the_cost_is_what_counts),
         USAGE_TEST(each_rule_counts_once_and_only_those_that_refused_count_a_refusal),
         USAGE_TEST(a_rule_without_limits_counts),

@@ -36,11 +36,11 @@ enum rn_option_bit {
     RN_OPTION_NOTE,
     RN_OPTION_REASON,
     RN_OPTION_IF_VERSION,
-    RN_OPTION_BANNED,
-    RN_OPTION_HASH,
     RN_OPTION_USAGE,  /* --client and --period */
     RN_OPTION_EXPORT, /* --csv and --scope */
     RN_OPTION_UNITS,
+    RN_OPTION_BANNED,
+    RN_OPTION_HASH,
     RN_OPTION_BENCH, /* options of `ration bench` */
 };
 

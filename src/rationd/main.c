@@ -68,6 +68,11 @@ static void stopping(void *arg)
     rn_systemd_notify("STOPPING=1");
 }
 
+static bool may_end(void *arg)
+{
+    return rn_membership_finish(&((struct rn_rationd *)arg)->membership);
+}
+
 static void worker_begins(void *arg, struct rn_loop *loop)
 {
     struct rn_rationd *d = arg;
@@ -165,8 +170,8 @@ static void tick(void *arg, int64_t now_ns)
     rn_signals_tick(d->limiter, &(struct rn_signals_events){NULL, log_factor, log_stale},
                     RATION_NOW);
     rn_poller_tick(&d->poller);
-    rn_front_log_bans(&d->front);
     check_usage(d);
+    rn_front_log_bans(&d->front);
     if (!d->options.shares)
         check_scopes(d);
     if (rn_await_control_is_busy(&d->front))
@@ -334,6 +339,7 @@ static int serve(struct rn_rationd *d)
                                     .hangup = rn_rationd_hangup,
                                     .stopping = stopping,
                                     .tick = tick,
+                                    .may_end = may_end,
                                     .worker_begins = worker_begins,
                                     .worker_ends = worker_ends};
     struct ration_error error;

@@ -128,18 +128,6 @@ const char rn_help_ban[] =
     "  --reason TEXT     shown in the list and to the client\n" HELP_ADMIN
     "\nExit status: 0 done, 1 delete: there was none, 2 error.\n";
 
-const char rn_help_reputation[] =
-    "usage: ration reputation list [--rule NAME] [--banned]\n"
-    "       ration reputation lift [--rule NAME] ATTRIBUTE=VALUE...\n"
-    "       ration reputation lift --rule NAME --hash HASH\n\n"
-    "Clients that rules with escalate have banned, or count refusals of, and those that have\n"
-    "earned more under rules with earn. Lifting forgets the ban, its level and the refusals.\n"
-    "What was earned, and what the limits have counted, stays: see ration "
-    "reset.\n\n" HELP_ATTRIBUTES "  --rule NAME       only of this rule\n"
-    "  --banned          only clients that are banned now\n"
-    "  --hash HASH       the client with this hash, as in the list\n" HELP_ADMIN
-    "\nExit status: 0 done, 1 lift: there was nothing to forget, 2 error.\n";
-
 const char rn_help_usage[] =
     "usage: ration usage [--rule NAME] [--client NAME] [--period PERIOD] [--csv | --json]\n"
     "       ration usage correct --rule NAME --client NAME --period PERIOD --units N\n"
@@ -156,6 +144,18 @@ const char rn_help_usage[] =
     "  --units N         N more to bill; below 0: fewer\n"
     "  --note TEXT       why, for the daemon's log\n" HELP_ADMIN
     "\nExit status: 0 complete or corrected, 1 nodes are missing, 2 error.\n";
+
+const char rn_help_reputation[] =
+    "usage: ration reputation list [--rule NAME] [--banned]\n"
+    "       ration reputation lift [--rule NAME] ATTRIBUTE=VALUE...\n"
+    "       ration reputation lift --rule NAME --hash HASH\n\n"
+    "Clients that rules with escalate have banned, or count refusals of, and those that have\n"
+    "earned more under rules with earn. Lifting forgets the ban, its level and the refusals.\n"
+    "What was earned, and what the limits have counted, stays: see ration "
+    "reset.\n\n" HELP_ATTRIBUTES "  --rule NAME       only of this rule\n"
+    "  --banned          only clients that are banned now\n"
+    "  --hash HASH       the client with this hash, as in the list\n" HELP_ADMIN
+    "\nExit status: 0 done, 1 lift: there was nothing to forget, 2 error.\n";
 
 const char rn_help_rules[] =
     "usage: ration rules get\n"

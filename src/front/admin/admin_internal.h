@@ -92,17 +92,6 @@ void rn_admin_put_signal(struct rn_http_context *c);
 void rn_admin_get_signals(struct rn_http_context *c);
 void rn_admin_metrics_put_signals(struct rn_buf *out, struct rn_front *front);
 
-/* reputation.c */
-void rn_admin_get_reputation(struct rn_http_context *c);
-void rn_admin_lift(struct rn_http_context *c);
-/* A member `key`, of any bytes. Readers of JSON refuse a NUL: it is written as U+FFFD, as are bytes
- * that are not UTF-8. */
-void rn_admin_put_key(struct rn_members *m, struct rn_slice key);
-/* A member `banned_for`, if the rule bans the client with this hash. */
-void rn_admin_put_ban_of(struct rn_members *m, struct ration *r, struct rn_slice rule,
-                         uint64_t hash);
-void rn_admin_metrics_put_reputation(struct rn_buf *out, struct rn_front *front);
-
 /* usage.c */
 void rn_admin_get_usage(struct rn_http_context *c);
 void rn_admin_metrics_put_usage(struct rn_buf *out, struct rn_front *front);
@@ -115,6 +104,17 @@ bool rn_admin_usage_rule(struct rn_http_context *c, struct rn_slice rule);
 /* Answers with the error of a question about usage. */
 void rn_admin_usage_fail(struct rn_http_context *c, int code, struct rn_slice rule,
                          const struct ration_error *error);
+
+/* reputation.c */
+void rn_admin_get_reputation(struct rn_http_context *c);
+void rn_admin_lift(struct rn_http_context *c);
+/* A member `key`, of any bytes. Readers of JSON refuse a NUL: it is written as U+FFFD, as are bytes
+ * that are not UTF-8. */
+void rn_admin_put_key(struct rn_members *m, struct rn_slice key);
+/* A member `banned_for`, if the rule bans the client with this hash. */
+void rn_admin_put_ban_of(struct rn_members *m, struct ration *r, struct rn_slice rule,
+                         uint64_t hash);
+void rn_admin_metrics_put_reputation(struct rn_buf *out, struct rn_front *front);
 
 /* clients.c */
 void rn_admin_get_overrides(struct rn_http_context *c);

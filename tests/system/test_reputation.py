@@ -30,6 +30,13 @@ limits:
     key: ip
     limit: 1 per 52 weeks
 """
+EARN = """
+limits:
+  - name: partner
+    key: user
+    limit: 10 per hour
+    earn: {every: 24h, add: 10%, up_to: 150%}
+"""
 IP = "192.0.2.7"
 
 
@@ -219,6 +226,25 @@ def test_explain_of_files_and_of_the_daemon_are_the_same_bytes(tmp_path):
             both = [run("explain", *more, *attributes, env=env).out for more in ([], ["--state", state, d.file])]
             assert len({out.replace(" (status 429)", "").replace(" (status 403)", "") for out in both}) == 1
         assert '"banned":true' in daemon.out
+
+
+def test_explain_shows_what_was_earned(tmp_path):
+    clock = StillClock(tmp_path / "clock")
+    with Daemon(tmp_path, EARN, env=clock.env()) as d:
+        ask(d, {"user": "ann"})
+        clock.advance(86400)
+        ask(d, {"user": "ann"})
+        rule, = d.admin("POST", "/v1/explain", {"attributes": {"user": "ann"}}).json["rules"]
+        assert rule["earn"] == {"every": 86400, "add": 0.1, "up_to": 1.5, "lost_by": 3, "lost_within": 3600,
+                                "forget": 2592000, "earned": 1.1}
+        assert rule["limits"][0]["limit"] == 11 and rule["limits"][0]["text"] == "10 per hour"
+        one, = [one for one in listed(d) if one["earned"] != 1]
+        assert (one["rule"], one["earned"], one["banned"]) == ("partner", 1.1, False)
+        assert metric(d, "ration_reputation_earned_steps_total") == 1
+        env = {"RATION_ADMIN": d.addresses["admin"], **clock.env()}
+        assert "partner earn    110% of the limit; 10% more for each 1 d, up to 150%" in \
+            run("state", "user=ann", env=env).out
+        assert "110%" in run("reputation", "list", env=env).out
 
 
 # --- ration ----------------------------------------------------------------------------------

@@ -45,6 +45,8 @@ ASKED = [
     ("admin", "DELETE", "/v1/bans/77", None),
     ("read", "GET", "/v1/reputation", None),
     ("admin", "DELETE", "/v1/reputation", LOGIN),
+    ("read", "GET", "/v1/usage", None),
+    ("admin", "POST", "/v1/usage", {"rule": "login"}),
     ("read", "GET", "/v1/signals", None),
     ("admin", "PUT", "/v1/signals/1", {"value": 0.5}),
     ("read", "GET", "/v1/top", None),

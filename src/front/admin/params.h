@@ -24,8 +24,8 @@ enum rn_admin_param {
     RN_ADMIN_PAGE = 2048,  /* limit and after, in query strings only */
     RN_ADMIN_MATCHING = 4096,
     RN_ADMIN_VALUE = 8192,
-    RN_ADMIN_HASH = 1 << 20,   /* of a client's key */
-    RN_ADMIN_BANNED = 1 << 21, /* in query strings only */
+    RN_ADMIN_HASH = 16384,   /* of a client's key */
+    RN_ADMIN_BANNED = 32768, /* in query strings only */
 };
 
 /* Slices point into what was read. */

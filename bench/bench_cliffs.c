@@ -4,11 +4,12 @@
  * request without it. Instructions over RESP (RATION.CHECK), HTTP (POST /v1/check), and in the
  * library (ration_decide, ration_check).
  *
- *   bench-cliffs [clients | refusals | limits | headers | factor]
+ *   bench-cliffs [clients | refusals | limits | headers | factor | usage]
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <ration/clients.h>
 
@@ -36,6 +37,7 @@ struct setting {
     unsigned limits; /* that apply to each request */
     bool refused, without_headers, clients;
     unsigned factor;   /* in percent, of rules that adapt; 0: they do not */
+    bool usage;        /* is counted, beside a state file */
     const char *limit; /* of the rules; NULL: ample */
 };
 
@@ -81,9 +83,10 @@ static void load_rules(struct ration *r, const struct setting *s)
         rn_buf_putf(&text, "signals: {jobs: {source: push, expires: 30s}}\n");
     rn_buf_putf(&text, "limits:\n");
     for (unsigned i = 0; i < s->limits; i++)
-        rn_buf_putf(&text, "  - {name: api%u, when: {path: /api/**}, key: %s, limit: %s%s}\n", i,
+        rn_buf_putf(&text, "  - {name: api%u, when: {path: /api/**}, key: %s, limit: %s%s%s}\n", i,
                     keys[i], limit_text(s),
-                    s->factor != 0 ? ", adapt: {when: jobs above 1000, to: 50%}" : "");
+                    s->factor != 0 ? ", adapt: {when: jobs above 1000, to: 50%}" : "",
+                    s->usage ? ", usage: true" : "");
     must(ration_rules_parse(r, "rules", text.data, text.len, NULL) == 0, "ration_rules_parse");
     rn_buf_done(&text);
 }
@@ -133,14 +136,23 @@ static void open_limiter(struct bench *b, const struct setting *s)
     const char *text = limit_text(s);
     struct ration_named named[LIMITS];
     struct ration_error error;
+    char state[] = "/dev/shm/bench-cliffs-XXXXXX", usage[sizeof state + sizeof ".usage"];
 
     for (unsigned i = 0; i < s->limits; i++) {
         named[i] = (struct ration_named){.name = names[i]};
         must(ration_limit_parse(text, strlen(text), &named[i].limit, &error) == 0, text);
     }
-    must(ration_open(&(struct ration_options){.limits = named, .limit_count = s->limits},
+    must(!s->usage || mkdtemp(state) != NULL, "mkdtemp");
+    must(!s->usage || rmdir(state) == 0, "rmdir"); /* a file takes the name */
+    must(ration_open(&(struct ration_options){.state_path = s->usage ? state : NULL,
+                                              .limits = named,
+                                              .limit_count = s->limits},
                      &b->front.limiter, &error) == 0,
          "ration_open");
+    load_rules(b->front.limiter, s);
+    snprintf(usage, sizeof usage, "%s.usage", state);
+    if (s->usage)
+        must(unlink(state) == 0 && unlink(usage) == 0, "unlink");
 }
 
 static void make_requests(struct bench *b)
@@ -180,7 +192,6 @@ static struct bench *bench_new(const struct setting *s)
     must(b != NULL, "calloc");
     b->limits = s->limits;
     open_limiter(b, s);
-    load_rules(b->front.limiter, s);
     if (s->clients)
         set_clients(b->front.limiter);
     if (s->factor != 0)
@@ -298,6 +309,24 @@ static const struct comparison comparisons[] = {
      {.limits = 1, .limit = "1000 per second", .factor = 100},
      1.03,
      WITH_RULES},
+    {"usage",
+     "usage counted, against a rule without",
+     {.limits = 1},
+     {.limits = 1, .usage = true},
+     1.3,
+     WITH_RULES},
+    {"usage",
+     "a refusal that usage counts, against one without",
+     {.limits = 1, .refused = true},
+     {.limits = 1, .refused = true, .usage = true},
+     1.3,
+     WITH_RULES},
+    {"usage",
+     "usage of three rules, against none",
+     {.limits = 3},
+     {.limits = 3, .usage = true},
+     1.5,
+     WITH_RULES},
 };
 
 static void compare(const struct comparison *c)
@@ -332,8 +361,8 @@ int main(int argc, char **argv)
     }
     if (!known) {
         fprintf(stderr,
-                "bench-cliffs: the argument must be clients, refusals, limits, headers or "
-                "factor, not \"%s\"\n",
+                "bench-cliffs: the argument must be clients, refusals, limits, headers, "
+                "factor or usage, not \"%s\"\n",
                 argv[1]);
         return 2;
     }

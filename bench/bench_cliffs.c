@@ -4,7 +4,7 @@
  * request without it. Instructions over RESP (RATION.CHECK), HTTP (POST /v1/check), and in the
  * library (ration_decide, ration_check).
  *
- *   bench-cliffs [clients | refusals | limits | headers | factor | usage]
+ *   bench-cliffs [clients | refusals | limits | headers | factor | escalate | usage]
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,8 +37,10 @@ struct setting {
     unsigned limits; /* that apply to each request */
     bool refused, without_headers, clients;
     unsigned factor;   /* in percent, of rules that adapt; 0: they do not */
-    bool usage;        /* is counted, beside a state file */
+    bool state;        /* there is a state file */
     const char *limit; /* of the rules; NULL: ample */
+    const char *extra; /* what the rules have besides; NULL: nothing */
+    bool banned;       /* by a rule */
 };
 
 /* A limiter under one setting, and requests for it. */
@@ -86,7 +88,7 @@ static void load_rules(struct ration *r, const struct setting *s)
         rn_buf_putf(&text, "  - {name: api%u, when: {path: /api/**}, key: %s, limit: %s%s%s}\n", i,
                     keys[i], limit_text(s),
                     s->factor != 0 ? ", adapt: {when: jobs above 1000, to: 50%}" : "",
-                    s->usage ? ", usage: true" : "");
+                    s->extra ? s->extra : "");
     must(ration_rules_parse(r, "rules", text.data, text.len, NULL) == 0, "ration_rules_parse");
     rn_buf_done(&text);
 }
@@ -142,17 +144,17 @@ static void open_limiter(struct bench *b, const struct setting *s)
         named[i] = (struct ration_named){.name = names[i]};
         must(ration_limit_parse(text, strlen(text), &named[i].limit, &error) == 0, text);
     }
-    must(!s->usage || mkdtemp(state) != NULL, "mkdtemp");
-    must(!s->usage || rmdir(state) == 0, "rmdir"); /* a file takes the name */
-    must(ration_open(&(struct ration_options){.state_path = s->usage ? state : NULL,
+    must(!s->state || mkdtemp(state) != NULL, "mkdtemp");
+    must(!s->state || rmdir(state) == 0, "rmdir"); /* a file takes the name */
+    must(ration_open(&(struct ration_options){.state_path = s->state ? state : NULL,
                                               .limits = named,
                                               .limit_count = s->limits},
                      &b->front.limiter, &error) == 0,
          "ration_open");
     load_rules(b->front.limiter, s);
     snprintf(usage, sizeof usage, "%s.usage", state);
-    if (s->usage)
-        must(unlink(state) == 0 && unlink(usage) == 0, "unlink");
+    if (s->state)
+        must(unlink(state) == 0 && (!s->extra || unlink(usage) == 0), "unlink");
 }
 
 static void make_requests(struct bench *b)
@@ -172,15 +174,18 @@ static void make_requests(struct bench *b)
     }
 }
 
-/* The second request of a client is decided as all that follow. */
+/* The third request of a client is decided as all that follow. */
 static void verify(struct bench *b, const struct setting *s)
 {
     struct ration_outcome out;
 
     for (unsigned i = 0; i < REQUESTS; i++) {
         ration_decide(b->front.limiter, &b->requests[i], RATION_NOW, &out);
+        ration_decide(b->front.limiter, &b->requests[i], RATION_NOW, &out);
         must(ration_decide(b->front.limiter, &b->requests[i], RATION_NOW, &out) == 0 &&
-                 out.decision.allowed == !s->refused && out.limit_count == s->limits,
+                 out.decision.allowed == !s->refused &&
+                 (out.kind == RATION_BY_ESCALATION) == s->banned &&
+                 out.limit_count == (s->banned ? 0 : s->limits),
              "the setting");
     }
 }
@@ -273,6 +278,7 @@ struct comparison {
     unsigned ways; /* bits of enum way */
 };
 
+#define ESCALATE(after) ", escalate: {after: " after " refusals within 1s, ban: 1h}"
 #define ALL_WAYS ((1u << WAYS) - 1)
 #define WITH_RULES (1u << BY_RESP | 1u << BY_HTTP | 1u << BY_DECIDE)
 
@@ -311,21 +317,39 @@ static const struct comparison comparisons[] = {
      WITH_RULES},
     {"usage",
      "usage counted, against a rule without",
-     {.limits = 1},
-     {.limits = 1, .usage = true},
+     {.limits = 1, .state = true},
+     {.limits = 1, .state = true, .extra = ", usage: true"},
      1.3,
      WITH_RULES},
     {"usage",
      "a refusal that usage counts, against one without",
-     {.limits = 1, .refused = true},
-     {.limits = 1, .refused = true, .usage = true},
+     {.limits = 1, .refused = true, .state = true},
+     {.limits = 1, .refused = true, .state = true, .extra = ", usage: true"},
      1.3,
      WITH_RULES},
     {"usage",
      "usage of three rules, against none",
-     {.limits = 3},
-     {.limits = 3, .usage = true},
+     {.limits = 3, .state = true},
+     {.limits = 3, .state = true, .extra = ", usage: true"},
      1.5,
+     WITH_RULES},
+    {"escalate",
+     "an admission under a rule that escalates, against one under a rule that does not",
+     {.limits = 1},
+     {.limits = 1, .extra = ESCALATE("1000")},
+     1.30,
+     WITH_RULES},
+    {"escalate",
+     "a refusal that counts, against one under a rule that does not escalate",
+     {.limits = 1, .refused = true},
+     {.limits = 1, .refused = true, .extra = ESCALATE("1000")},
+     1.30,
+     WITH_RULES},
+    {"escalate",
+     "a banned client, against a plain refusal",
+     {.limits = 1, .refused = true},
+     {.limits = 1, .refused = true, .banned = true, .extra = ESCALATE("1")},
+     1.10,
      WITH_RULES},
 };
 
@@ -362,7 +386,7 @@ int main(int argc, char **argv)
     if (!known) {
         fprintf(stderr,
                 "bench-cliffs: the argument must be clients, refusals, limits, headers, "
-                "factor or usage, not \"%s\"\n",
+                "factor, escalate or usage, not \"%s\"\n",
                 argv[1]);
         return 2;
     }

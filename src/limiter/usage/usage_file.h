@@ -34,7 +34,7 @@
 #define RN_USAGE_VERSION 1
 #define RN_USAGE_WIPED UINT64_C(1)
 #define RN_USAGE_ENTRIES 8
-#define RN_USAGE_CHOICES 4
+#define RN_USAGE_CHOICES 8 /* with 4, some clients find no room when half the file is in use */
 #define RN_USAGE_REGION 32
 #define RN_USAGE_OTHERS 64 /* more than a rule keeps periods */
 #define RN_USAGE_RULE_NAME RATION_NAME_SIZE

@@ -5,48 +5,29 @@
  */
 #include "core/earn.h"
 
-#define HOUR_NS (INT64_C(3600) * 1000000000)
-#define WRITTEN 100 /* percent */
+#define WRITTEN 100U /* percent */
 
 /* A period that opens now. Its start is rounded down by up to one tick, which its life makes up
  * for. */
 static uint64_t open_period(const struct rn_earn_plan *plan, uint32_t surplus, int64_t now_ns)
 {
     int64_t life_ns = plan->every_ns + plan->forget_ns + RN_RECORD_TICK_NS;
-    uint64_t hours = (uint64_t)((life_ns + HOUR_NS - 1) / HOUR_NS);
+    uint64_t hours = (uint64_t)((life_ns + RN_EARN_HOUR_NS - 1) / RN_EARN_HOUR_NS);
 
     return rn_record_stamp(now_ns) | hours << RN_RECORD_LIFE_AT |
            (uint64_t)surplus << RN_RECORD_SURPLUS_AT | RN_RECORD_EARNED;
 }
 
-static bool is_known(uint64_t earned, int64_t now_ns)
-{
-    int64_t life_ns = (int64_t)((uint32_t)earned >> RN_RECORD_LIFE_AT) * HOUR_NS;
-
-    return rn_record_kind(earned) == RN_RECORD_EARNED &&
-           now_ns - rn_record_time(earned, now_ns) < life_ns;
-}
-
-unsigned rn_earn_percent(const struct rn_earn_plan *plan, uint64_t earned, int64_t now_ns)
-{
-    if (!is_known(earned, now_ns))
-        return WRITTEN;
-    unsigned percent = WRITTEN + rn_record_surplus(earned);
-
-    return percent < plan->up_to ? percent : plan->up_to;
-}
-
 uint64_t rn_earn_admit(const struct rn_earn_plan *plan, uint64_t earned, int64_t now_ns)
 {
-    if (!is_known(earned, now_ns))
+    if (!rn_earn_is_known(earned, now_ns))
         return open_period(plan, 0, now_ns);
-    uint32_t surplus = rn_record_surplus(earned), most = plan->up_to - (uint32_t)WRITTEN;
-    int64_t age_ns = now_ns - rn_record_time(earned, now_ns);
+    uint32_t surplus = rn_record_surplus(earned), most = plan->up_to - WRITTEN;
 
-    if (age_ns < 0) /* the clock has stepped back */
-        return open_period(plan, surplus, now_ns);
-    if (age_ns < plan->every_ns)
+    if (rn_earn_goes_on(plan, earned, now_ns))
         return earned;
+    if (now_ns < rn_record_time(earned, now_ns)) /* the clock has stepped back */
+        return open_period(plan, surplus, now_ns);
     surplus += plan->add;
     return open_period(plan, surplus < most ? surplus : most, now_ns);
 }
@@ -71,5 +52,5 @@ uint64_t rn_earn_refuse(const struct rn_earn_plan *plan, uint64_t lapses, int64_
 
 uint64_t rn_earn_lose(const struct rn_earn_plan *plan, uint64_t earned, int64_t now_ns)
 {
-    return is_known(earned, now_ns) ? open_period(plan, 0, now_ns) : earned;
+    return rn_earn_is_known(earned, now_ns) ? open_period(plan, 0, now_ns) : earned;
 }

@@ -37,9 +37,34 @@ struct rn_earn_plan {
     int64_t forget_ns;
 };
 
-/* How many percent of the limit the client has, at least 100. A word of another kind, such as 0,
- * is a client that is not known. */
-unsigned rn_earn_percent(const struct rn_earn_plan *plan, uint64_t earned, int64_t now_ns);
+#define RN_EARN_HOUR_NS (INT64_C(3600) * 1000000000)
+
+/* Whether an earned record is not forgotten. A word of another kind, such as 0, is a client that is
+ * not known. */
+static inline bool rn_earn_is_known(uint64_t earned, int64_t now_ns)
+{
+    int64_t life_ns = (int64_t)((uint32_t)earned >> RN_RECORD_LIFE_AT) * RN_EARN_HOUR_NS;
+
+    return rn_record_kind(earned) == RN_RECORD_EARNED &&
+           now_ns - rn_record_time(earned, now_ns) < life_ns;
+}
+
+/* How many percent of the limit the client has, at least 100. */
+static inline unsigned rn_earn_percent(const struct rn_earn_plan *plan, uint64_t earned,
+                                       int64_t now_ns)
+{
+    unsigned percent = rn_earn_is_known(earned, now_ns) ? 100 + rn_record_surplus(earned) : 100;
+
+    return percent < plan->up_to ? percent : plan->up_to;
+}
+
+/* Whether the period of a record that is known goes on: an admission changes nothing. */
+static inline bool rn_earn_goes_on(const struct rn_earn_plan *plan, uint64_t earned, int64_t now_ns)
+{
+    int64_t age_ns = now_ns - rn_record_time(earned, now_ns);
+
+    return age_ns >= 0 && age_ns < plan->every_ns && rn_earn_is_known(earned, now_ns);
+}
 
 /* The earned record after an admission. The same word: there is nothing to write. */
 uint64_t rn_earn_admit(const struct rn_earn_plan *plan, uint64_t earned, int64_t now_ns);

@@ -76,5 +76,7 @@ uint64_t rn_record_rank(uint64_t word, int64_t now_ns)
         return rank(BANS, v.level, v.ends_ns - now_ns);
     if (v.percent != 100)
         return rank(EARNED, v.percent, recent_ns);
+    if (v.kind == RN_RECORD_EARNED) /* the longer under way, the closer to the first step */
+        return rank(COUNTS, 0, v.since_ns < now_ns ? now_ns - v.since_ns : 1);
     return v.level != 0 ? rank(LEVELS, v.level, recent_ns) : rank(COUNTS, v.refusals, recent_ns);
 }

@@ -69,9 +69,9 @@ struct rn_record_view {
  * of a plan. */
 void rn_record_view(uint64_t word, int64_t now_ns, struct rn_record_view *view);
 
-/* What a record is worth: the lowest goes first. 0: not live. Refusals counted rank below levels
- * of bans that have ended, these below what was earned, and this below bans in force, by level and
- * then by how long they last. */
+/* What a record is worth: the lowest goes first. 0: not live. Clients that have not earned a step
+ * yet rank lowest, the youngest record first; then refusals counted, levels of bans that have
+ * ended, what was earned, and bans in force, by level and then by how long they last. */
 uint64_t rn_record_rank(uint64_t word, int64_t now_ns);
 
 /* --- for escalate.c and earn.c ----------------------------------------------------------- */

@@ -5,8 +5,6 @@
 #include "limiter/board.h"
 #include "limiter/rulebook/book.h"
 
-#define WRITTEN 100 /* percent */
-
 /* Of rules that no table knows: never set, never written. */
 static const uint64_t unset = 0;
 
@@ -16,7 +14,7 @@ unsigned rn_factor_get(const struct rn_book *book, const struct rn_rule *rule)
 {
     const struct rn_factor *f = book->factors[rule->index];
 
-    return f ? f->percents[rn_factor_at(f)] : WRITTEN;
+    return f ? f->percents[rn_factor_at(f)] : RN_FACTOR_WRITTEN;
 }
 
 bool rn_factor_is_set(const struct rn_book *book, const struct rn_rule *rule)
@@ -33,7 +31,7 @@ unsigned rn_factor_set(struct ration *r, const struct rn_book *book, const struc
 
     (void)r;
     if (!f || f->word == &unset)
-        return WRITTEN;
+        return RN_FACTOR_WRITTEN;
     uint64_t to = f->percents[f->at[percent < RN_FACTOR_MAX ? percent : RN_FACTOR_MAX]];
     uint64_t before = __atomic_load_n(f->word, __ATOMIC_RELAXED);
 
@@ -63,7 +61,7 @@ struct rn_factor *rn_factor_new(const struct rn_rule *rule, struct rn_arena *are
             step++;
         f->at[percent] = step;
     }
-    f->at[0] = f->at[WRITTEN];
+    f->at[0] = f->at[RN_FACTOR_WRITTEN];
     return f;
 }
 
@@ -72,7 +70,7 @@ bool rn_factor_attach(struct rn_book *book, struct rn_table *table)
     for (uint32_t i = 0; i < book->ruleset->rule_count; i++) {
         struct rn_factor *f = book->factors[i];
 
-        if (!f)
+        if (!f || !rn_rule_follows(&book->ruleset->rules[i]))
             continue;
         f->word = rn_board_entry(table, RN_BOARD_FACTOR, book->ruleset->rules[i].name, 1);
         if (!f->word)

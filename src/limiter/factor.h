@@ -8,6 +8,9 @@
  * one state serves all steps. Nothing is compiled when the factor changes. Which step is in force
  * is one word of the board (board.h), which every decision reads: a change binds the next decision
  * of every thread and process that uses the table.
+ *
+ * A client may have earned more of the limit (reputation/earned.h): its step is the product of what
+ * it has earned and the factor of the rule.
  */
 #ifndef RN_LIMITER_FACTOR_H
 #define RN_LIMITER_FACTOR_H
@@ -21,6 +24,8 @@
 struct ration;
 struct rn_book;
 struct rn_table;
+
+#define RN_FACTOR_WRITTEN 100 /* percent */
 
 /* The factor of one rule in a book. */
 struct rn_factor {
@@ -51,7 +56,7 @@ bool rn_factor_is_set(const struct rn_book *book, const struct rn_rule *rule);
  * has factors and outlives it. */
 struct rn_factor *rn_factor_new(const struct rn_rule *rule, struct rn_arena *arena);
 
-/* Finds the words of all rules that have factors. False: the board is full. */
+/* Finds the words of all rules that follow signals. False: the board is full. */
 bool rn_factor_attach(struct rn_book *book, struct rn_table *table);
 
 /* Compiles the steps of a limit, which is linked to its variants; the arena owns them. False: out
@@ -77,6 +82,18 @@ static inline unsigned rn_factor_at(const struct rn_factor *factor)
 static inline const struct rn_compiled *rn_factor_step(const struct rn_compiled *l)
 {
     return __builtin_expect(l->stepped, 0) ? &l->steps[rn_factor_at(l->factor)] : l;
+}
+
+/* The same for a client that has earned so many percent of what is in force, 100 or more. The rule
+ * lists all products; 400 percent is the most. */
+static inline const struct rn_compiled *rn_factor_step_earned(const struct rn_compiled *l,
+                                                              unsigned earned)
+{
+    if (__builtin_expect(!l->stepped, 1))
+        return l;
+    unsigned percent = l->factor->percents[rn_factor_at(l->factor)] * earned / 100;
+
+    return &l->steps[l->factor->at[percent < RN_FACTOR_MAX ? percent : RN_FACTOR_MAX]];
 }
 
 /* The step at 100 percent: what is charged then is worth what is written. */

@@ -17,12 +17,13 @@ struct target {
     const struct rn_compiled *limit;
     uint64_t key;
     int64_t now_ns, shift_ns;
+    unsigned earned; /* percent */
 };
 
 static struct target target_of(struct ration *r, const struct rn_transaction_item *item,
                                int64_t now_ns)
 {
-    return (struct target){r, item->limit, item->key, now_ns, item->shift_ns};
+    return (struct target){r, item->limit, item->key, now_ns, item->shift_ns, item->earned};
 }
 
 static int ask(const struct target *t, enum rn_op op, uint64_t cost, int64_t mark,
@@ -170,7 +171,7 @@ static struct target variant_of(const struct target *t, const struct rn_compiled
 {
     struct target variant = *t;
 
-    variant.limit = rn_factor_step(l);
+    variant.limit = rn_factor_step_earned(l, t->earned);
     variant.key = t->key ^ t->limit->salt ^ l->salt;
     return variant;
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One limit and its state under test, as a store would hold them, and a random
- * source that prints its seed when a test fails (RATION_SEED repeats a run).
+ * One limit and its state under test, as a store would hold them.
  */
 #ifndef MODEL_SUBJECT_H
 #define MODEL_SUBJECT_H
@@ -13,55 +12,13 @@
 
 #include "core/algorithm.h"
 #include "core/limit.h"
+#include "model/random.h"
 
 #define SECOND INT64_C(1000000000)
 #define MINUTE (60 * SECOND)
 #define HOUR (60 * MINUTE)
 #define DAY (24 * HOUR)
 #define BASE (INT64_C(1790000000) * SECOND)
-
-/* ---- random numbers: splitmix64 */
-
-static uint64_t random_seed, random_state;
-
-static inline uint64_t random_next(void)
-{
-    uint64_t z = random_state += UINT64_C(0x9E3779B97F4A7C15);
-
-    z = (z ^ z >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
-    z = (z ^ z >> 27) * UINT64_C(0x94D049BB133111EB);
-    return z ^ z >> 31;
-}
-
-/* 0 .. n - 1 */
-static inline uint64_t random_below(uint64_t n)
-{
-    return n == 0 ? 0 : random_next() % n;
-}
-
-/* lo .. hi, all magnitudes alike */
-static inline uint64_t random_scale(uint64_t lo, uint64_t hi)
-{
-    unsigned bits = 64 - (unsigned)__builtin_clzll(hi | 1);
-    uint64_t value = random_next() >> (64 - bits) >> random_below(bits);
-
-    return value < lo ? lo : value > hi ? hi : value;
-}
-
-static inline void random_init(void)
-{
-    const char *seed = getenv("RATION_SEED");
-
-    random_seed = random_state = seed ? strtoull(seed, NULL, 0) : 20260101;
-}
-
-/* RATION_SOAK=1 runs a hundred times as long. */
-static inline uint64_t soak_factor(void)
-{
-    const char *soak = getenv("RATION_SOAK");
-
-    return soak && strcmp(soak, "0") != 0 ? 100 : 1;
-}
 
 /* ---- the subject */
 

@@ -43,6 +43,8 @@ ASKED = [
     ("admin", "PUT", "/v1/bans", {"attributes": {"ip": "198.51.100.1"}}),
     ("admin", "DELETE", "/v1/bans", CLIENT),
     ("admin", "DELETE", "/v1/bans/77", None),
+    ("read", "GET", "/v1/reputation", None),
+    ("admin", "DELETE", "/v1/reputation", LOGIN),
     ("read", "GET", "/v1/signals", None),
     ("admin", "PUT", "/v1/signals/1", {"value": 0.5}),
     ("read", "GET", "/v1/top", None),

@@ -22,6 +22,7 @@
 #include "limiter/decide/gather.h"
 #include "limiter/factor.h"
 #include "limiter/limiter.h"
+#include "limiter/reputation/earned.h"
 
 /* The state of the client under one limit or another of its rule. */
 struct client_state {
@@ -29,6 +30,7 @@ struct client_state {
     uint64_t hash;
     int64_t shift_ns;
     int64_t now_ns;
+    unsigned earned; /* percent of the rule's limits, not of an override */
 };
 
 static int apply(const struct client_state *s, const struct rn_compiled *l, enum rn_op op,
@@ -42,18 +44,16 @@ static int apply(const struct client_state *s, const struct rn_compiled *l, enum
     return code;
 }
 
-/* Raises *most to the share spent of `from`, in units of `to`. */
+/* Raises *most to the share spent of `from`, in units of `to`. Both are steps in force. */
 static int add_share(const struct client_state *s, const struct rn_compiled *from,
                      const struct rn_compiled *to, uint64_t *most)
 {
     struct rn_answer answer;
-
-    from = rn_factor_step(from);
     int code = apply(s, from, RN_PEEK, 0, &answer);
 
     if (code != 0)
         return code;
-    uint64_t cap = from->limit.cap; /* at the factor in force, as is `to` */
+    uint64_t cap = from->limit.cap;
     uint64_t share = rn_compiled_scale(cap - answer.remaining, cap, to->limit.cap);
 
     *most = share > *most ? share : *most;
@@ -69,7 +69,7 @@ static int add_shares_of_rule(const struct client_state *s, const struct rn_fami
         if (f->members[i].limit->salt == to->salt)
             return *most = 0, 0;           /* one state, which is what it is */
         if (!f->members[i].limit->is_mark) /* nothing is spent of those */
-            code = add_share(s, f->members[i].limit, to, most);
+            code = add_share(s, rn_factor_step_earned(f->members[i].limit, s->earned), to, most);
     }
     for (uint32_t i = 0; i < f->retired_count && code == 0; i++)
         if (f->retired[i].until_ns > s->now_ns && f->retired[i].limit.salt != to->salt)
@@ -83,7 +83,7 @@ static int mark_if_spent(const struct client_state *s, const struct rn_compiled 
     struct rn_answer answer;
 
     for (uint32_t i = 0; i < l->guard_count; i++) {
-        const struct rn_compiled *guard = rn_factor_step(l->guards[i]);
+        const struct rn_compiled *guard = rn_factor_step_earned(l->guards[i], s->earned);
         int code = apply(s, guard, RN_PEEK, 0, &answer);
 
         if (code != 0)
@@ -110,7 +110,7 @@ static int carry_over(const struct client_state *s, const struct rn_family *f,
     else if (before->compiled.salt == to->salt)
         return 0;
     else
-        code = add_share(s, &before->compiled, to, &share);
+        code = add_share(s, rn_factor_step(&before->compiled), to, &share);
     if (code == 0)
         code = mark_if_spent(s, to);
     if (code != 0 || share == 0)
@@ -135,6 +135,7 @@ int rn_override_carry_over(struct ration *r, const struct rn_book *book,
     struct client_state s = {.r = r, .hash = key->hash, .now_ns = r->clients.now_ns};
 
     s.shift_ns = rn_gather_shift_ns(key->rule, key->hash);
+    s.earned = rn_earned_percent(r, key->rule, key->hash, s.now_ns);
     if (before && before->expires_ns <= s.now_ns)
         before = NULL;
     int code =

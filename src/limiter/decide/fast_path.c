@@ -5,6 +5,7 @@
 #include "limiter/decide/gather.h"
 #include "limiter/factor.h"
 #include "limiter/limiter.h"
+#include "limiter/reputation/earned.h"
 
 /* Whether a take decides: no other step of transaction.h is needed, and rn_outcome_charged fills
  * in the whole outcome. This depends on the rule alone and is found out once. */
@@ -58,9 +59,9 @@ RN_INLINE static uint32_t count_limits(const struct rn_book *book, const struct 
 
         if (rn_likely(l->fast_path))
             return 1;
-        if (l->fast_extras)
-            return EXTRAS + 1;
-        return l->fast_steps ? STEPPED + 1 : 0;
+        if (l->fast_steps)
+            return STEPPED + 1;
+        return l->fast_extras ? EXTRAS + 1 : 0;
     }
     return count_several(book, matches);
 }
@@ -80,7 +81,7 @@ static RN_ASIDE uint64_t hash_parts(const struct rn_match *match, const struct r
 /* All limits of a rule have the same seed. False: the client has an override. */
 RN_INLINE static bool add_rule(struct rn_fast_path *f, const struct ration *r,
                                const struct rn_book *book, const struct rn_match *match,
-                               uint32_t limit_count, bool stepped, bool extras)
+                               uint32_t limit_count, bool stepped, bool extras, int64_t now_ns)
 {
     struct rn_rule_limit *const *limits = match->tier->limits;
     const struct rn_compiled *l = &book->limits[limits[0]->id];
@@ -91,13 +92,22 @@ RN_INLINE static bool add_rule(struct rn_fast_path *f, const struct ration *r,
 
     if (rn_unlikely(index != NULL) && rn_map_find(&index->overrides, hash))
         return false;
+    const struct rn_earn_plan *plan = extras ? match->rule->earn : NULL;
+    uint64_t word = plan ? rn_earned_find(r, hash) : 0;
+    unsigned earned = plan ? rn_earn_percent(plan, word, now_ns) : RN_FACTOR_WRITTEN;
+
     if (extras && match->rule->escalate)
         rn_reputation_prefetch(&r->reputation, hash);
     for (uint32_t i = 0; i < limit_count; i++) {
         struct rn_charge *charge = &f->charges[f->n]; /* as much of it as a take reads */
 
         l = i == 0 ? l : &book->limits[limits[i]->id];
-        l = stepped ? rn_factor_step(l) : l;
+        if (extras) {
+            l = rn_factor_step_earned(l, earned);
+            f->opens[f->n] = plan && i == 0 && !rn_earn_goes_on(plan, word, now_ns);
+        } else if (stepped) {
+            l = rn_factor_step(l);
+        }
         charge->key = hash ^ l->salt;
         rn_table_prefetch(r->table, charge->key);
         charge->limit = &l->limit;
@@ -254,6 +264,17 @@ static RN_ASIDE void count_refusals(const struct rn_fast_path *f, struct ration 
     }
 }
 
+/* Of an admission: a period of what the client earns ends, or the first one begins. */
+RN_INLINE static void open_periods(const struct rn_fast_path *f, uint32_t n, struct ration *r)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (rn_unlikely(f->opens[i]) && f->matches[i]->cost != 0)
+            rn_earned_admit(r, &(struct rn_earned){.plan = f->matches[i]->rule->earn,
+                                                   .rule = rn_reputation_rule_of(r, f->limits[i]),
+                                                   .hash = hash_of(f, i),
+                                                   .now_ns = f->charges[i].ask.now_ns});
+}
+
 /* Each rule once. What was admitted has a receipt. */
 RN_INLINE static void count_usage(const struct rn_fast_path *f, uint32_t n, struct ration *r,
                                   const struct rn_book *book, struct ration_outcome *out)
@@ -292,11 +313,12 @@ RN_INLINE static bool decide(struct ration *r, const struct rn_book *book,
     int64_t left_ns;
 
     f.n = 0;
+    now_ns = extras ? rn_limiter_now(r, now_ns) : now_ns;
     for (uint32_t i = 0; i < (n == 1 ? 1 : matches->count); i++) {
         const struct rn_match *match = &matches->items[i];
 
         if (rn_unlikely(!add_rule(&f, r, book, match, n == 1 ? 1 : match->tier->limit_count,
-                                  stepped, extras)))
+                                  stepped, extras, now_ns)))
             return false;
     }
     index = rn_book_client_index(book);
@@ -306,11 +328,8 @@ RN_INLINE static bool decide(struct ration *r, const struct rn_book *book,
         rn_unlikely(rn_ban_filter_passes(&index->ban_filter, &matches->values, request)) &&
         rn_ban_find(r, book, &matches->values, request, now_ns, &left_ns))
         return false;
-    if (extras) {
-        now_ns = rn_limiter_now(r, now_ns);
-        if (rn_unlikely(refuse_if_banned(&f, n, r, book, now_ns, out)))
-            return true;
-    }
+    if (extras && rn_unlikely(refuse_if_banned(&f, n, r, book, now_ns, out)))
+        return true;
     if (rn_unlikely(!charge_all(&f, n, r, now_ns)))
         return false;
     rn_outcome_charged(out, &f);
@@ -319,6 +338,8 @@ RN_INLINE static bool decide(struct ration *r, const struct rn_book *book,
         count_usage(&f, n, r, book, out);
     if (extras && rn_unlikely(!f.allowed))
         count_refusals(&f, r, book);
+    else if (extras)
+        open_periods(&f, n, r);
     return true;
 }
 

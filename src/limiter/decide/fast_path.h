@@ -20,6 +20,7 @@ struct rn_fast_path {
     bool allowed;
     const struct rn_match *matches[RN_TABLE_ALL_MAX];
     const struct rn_compiled *limits[RN_TABLE_ALL_MAX];
+    bool opens[RN_TABLE_ALL_MAX]; /* with extras: an admission opens a period of `earn` */
     struct rn_charge charges[RN_TABLE_ALL_MAX];
 };
 

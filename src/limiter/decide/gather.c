@@ -9,6 +9,7 @@
 #include "limiter/clients/client_index.h"
 #include "limiter/factor.h"
 #include "limiter/limiter.h"
+#include "limiter/reputation/earned.h"
 #include "limiter/state.h"
 #include "limiter/value_stats.h"
 
@@ -77,16 +78,19 @@ static RN_ASIDE uint64_t soft_at(const struct rn_compiled *l, const struct rn_ru
     return l->limit.cap > written ? l->limit.cap - (uint64_t)written : 0;
 }
 
+/* An override stands as the operator wrote it, whatever the client has earned. */
 static void add_limit(struct rn_gathered *g, const struct rn_applied *a,
-                      const struct rn_rule_limit *limit, uint64_t hash)
+                      const struct rn_rule_limit *limit, uint64_t hash, unsigned earned)
 {
-    const struct rn_compiled *l =
-        rn_factor_step(rn_unlikely(a->instead != NULL) ? a->instead : &g->book->limits[limit->id]);
+    const struct rn_compiled *l = rn_unlikely(a->instead != NULL)
+                                      ? rn_factor_step(a->instead)
+                                      : rn_factor_step_earned(&g->book->limits[limit->id], earned);
     size_t at = g->tx.n;
     struct rn_transaction_item *item = rn_transaction_add(&g->tx, l, hash ^ l->salt, a->cost);
 
     g->rule_of[at] = (uint8_t)(g->rule_count - 1);
     g->limits[at] = limit;
+    item->earned = earned;
     item->shadow = a->shadow;
     item->by_outcome = a->rule->by_outcome;
     item->soft = limit->soft_units;
@@ -143,11 +147,17 @@ RN_HOT void rn_gather_add(struct rn_gathered *g)
         g->error = RATION_EINVAL;
         return;
     }
+    unsigned earned = RN_FACTOR_WRITTEN;
+
+    if (rn_unlikely(a->rule->earn != NULL) && seed) {
+        g->tx.now_ns = rn_limiter_now(g->r, g->tx.now_ns);
+        earned = rn_earned_percent(g->r, a->rule, hash, g->tx.now_ns);
+    }
     if (rn_unlikely(a->rule->escalate != NULL))
         rn_reputation_find_ban(g, a, hash);
     g->rule_count++;
     for (uint32_t i = 0; i < a->limit_count; i++)
-        add_limit(g, a, a->limits[i], hash);
+        add_limit(g, a, a->limits[i], hash, earned);
     if (g->lease_count > RATION_LEASES_MAX)
         g->error = RATION_EINVAL;
 }
@@ -245,6 +255,8 @@ RN_HOT static void count(struct rn_gathered *g, const struct ration_outcome *out
             note_refusal(g, s, i);
         if (!allowed && rn_unlikely(rn_rule_has_records(rule)))
             rn_reputation_count_refusal(g, i);
+        if (allowed && rn_unlikely(rule->earn != NULL))
+            rn_reputation_count_admission(g, i);
     }
     if (rn_likely(refunds == 0 || refunds < g->rule_count)) /* refunds alone ask for nothing */
         rn_stats_count_total(s, total);

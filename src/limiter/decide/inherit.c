@@ -94,7 +94,7 @@ static bool force_shares(const struct heir *h)
     tx->batch_n = 0;
     for (uint32_t i = 0; i < h->family->member_count; i++) {
         const struct rn_member *m = &h->family->members[i];
-        const struct rn_compiled *l = rn_factor_step(m->limit);
+        const struct rn_compiled *l = rn_factor_step_earned(m->limit, tx->items[h->item].earned);
         uint64_t share = share_for(h, m, l->limit.cap);
 
         if (share != 0)

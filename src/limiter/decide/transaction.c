@@ -62,7 +62,7 @@ RN_INLINE static void ask(struct rn_transaction *tx, size_t item, const struct r
 void rn_transaction_ask(struct rn_transaction *tx, size_t item, const struct rn_compiled *l,
                         enum rn_op op, uint64_t cost)
 {
-    ask(tx, item, rn_factor_step(l), op, cost);
+    ask(tx, item, rn_factor_step_earned(l, tx->items[item].earned), op, cost);
 }
 
 /* The error of a shadow limit stays with its charge and stops no request. */
@@ -255,6 +255,7 @@ static void clear_item(struct rn_transaction_item *item)
     item->shift_ns = item->max_wait_ns = 0;
     item->refused_by_look = item->ask_guards = item->by_outcome = false;
     item->guard_left = UINT64_MAX;
+    item->earned = RN_FACTOR_WRITTEN;
     item->family = NULL;
 }
 

@@ -47,6 +47,7 @@ struct rn_transaction_item {
     bool shadow;
     bool ask_guards;     /* another variant was charged lately */
     uint64_t guard_left; /* units left of the guard that has the fewest */
+    unsigned earned;     /* percent: at which its variants are asked; 100 without `earn` */
 
     /* What rules add; 0 for other limits. */
     bool by_outcome;                /* only looked at: charge_later.c charges it */

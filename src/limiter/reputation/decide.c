@@ -6,6 +6,7 @@
 #include "limiter/decide/gather.h"
 #include "limiter/factor.h"
 #include "limiter/limiter.h"
+#include "limiter/reputation/earned.h"
 
 /* A rule bans where it limits: not under a tier or an override without a limit. */
 void rn_reputation_find_ban(struct rn_gathered *g, const struct rn_applied *a, uint64_t hash)
@@ -49,6 +50,27 @@ void rn_reputation_count_refusal(struct rn_gathered *g, uint32_t rule)
                                             .rule = rn_reputation_rule(g->r, a->rule->name),
                                             .hash = item->key ^ item->limit->salt,
                                             .now_ns = g->tx.now_ns});
+        return;
+    }
+}
+
+/* What was charged, or will be by its outcome. */
+void rn_reputation_count_admission(struct rn_gathered *g, uint32_t rule)
+{
+    const struct rn_applied *a = &g->rules[rule];
+
+    if (a->late || a->cost == 0 || g->no_server || g->all_shadow)
+        return;
+    for (size_t i = 0; i < g->tx.n; i++) {
+        const struct rn_transaction_item *item = &g->tx.items[i];
+
+        if (g->rule_of[i] != rule || item->shadow || g->charges[i].error != 0 ||
+            rn_fallback_has_decided(item->answer.mark))
+            continue;
+        rn_earned_admit(g->r, &(struct rn_earned){.plan = a->rule->earn,
+                                                  .rule = rn_reputation_rule_of(g->r, item->limit),
+                                                  .hash = item->key ^ item->limit->salt,
+                                                  .now_ns = g->tx.now_ns});
         return;
     }
 }

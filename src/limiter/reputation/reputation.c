@@ -5,6 +5,7 @@
 
 #include "limiter/decide/gather.h"
 #include "limiter/limiter.h"
+#include "limiter/reputation/earned.h"
 
 /* How long a reader waits for an event that is being written. */
 #define WRITING_NS INT64_C(1000000000)
@@ -93,8 +94,13 @@ static void offend(struct ration *r, const struct rn_book *book,
 RN_ASIDE void rn_reputation_refused(struct ration *r, const struct rn_book *book,
                                     const struct rn_reputation_refusal *refusal)
 {
-    if (refusal->applied->rule->escalate)
+    const struct rn_rule *rule = refusal->applied->rule;
+
+    if (rule->escalate)
         offend(r, book, refusal);
+    if (rule->earn)
+        rn_earned_refuse(
+            r, &(struct rn_earned){rule->earn, refusal->rule, refusal->hash, refusal->now_ns});
 }
 
 /* --- other nodes ------------------------------------------------------------------------------ */

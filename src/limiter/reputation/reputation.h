@@ -92,6 +92,8 @@ void rn_reputation_find_ban(struct rn_gathered *g, const struct rn_applied *appl
 /* For a rule that has refused, by its number: rn_reputation_refused, unless the refusal does not
  * count. */
 void rn_reputation_count_refusal(struct rn_gathered *g, uint32_t rule);
+/* For a rule with `earn` that has admitted, by its number: it helps the client to earn. */
+void rn_reputation_count_admission(struct rn_gathered *g, uint32_t rule);
 
 /* --- for explain and /v1/state ------------------------------------------------------------- */
 

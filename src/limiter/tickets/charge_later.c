@@ -13,6 +13,7 @@
 #include "limiter/decide/gather.h"
 #include "limiter/decide/workspace.h"
 #include "limiter/factor.h"
+#include "limiter/reputation/earned.h"
 #include "limiter/tickets/receipt.h"
 #include "limiter/tickets/reservation.h"
 #include "limiter/tickets/ticket.h"
@@ -60,11 +61,13 @@ int rn_charge_later_finish(struct rn_transaction *tx, const struct rn_book *book
 static void add(struct rn_transaction *tx, const struct rn_book *book,
                 const struct ration_receipt *receipt, const struct rn_compiled *l, uint64_t units)
 {
+    const struct rn_rule *rule = &book->ruleset->rules[l->index];
+    uint64_t hash = receipt->hash ^ receipt->salt;
     struct rn_transaction_item *item =
         rn_transaction_add(tx, rn_factor_step(l), receipt->hash, units);
 
-    item->shift_ns =
-        rn_gather_shift_ns(&book->ruleset->rules[l->index], receipt->hash ^ receipt->salt);
+    item->earned = rn_earned_percent(tx->r, rule, hash, tx->now_ns);
+    item->shift_ns = rn_gather_shift_ns(rule, hash);
 }
 
 /* What is added to usage beside the charges of a transaction: it does not depend on whether a store

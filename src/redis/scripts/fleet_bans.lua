@@ -19,6 +19,10 @@ local now = time[1] * SECOND + time[2]
 local version = tonumber(redis.call('HGET', KEYS[1], 'bans') or 0) or 0
 local taken, dropped = 0, 0
 
+if not (version >= 0 and version < 2 ^ 52) then
+  version = 0
+end
+
 local function read(value)
   local level, began, ends = string.match(value or '', '^(%d%d?) (%d+) (%d+)$')
   return tonumber(level), tonumber(began), tonumber(ends)
@@ -87,16 +91,16 @@ if taken > 0 then
       drop(name)
     end
   end
-  local last = redis.call('ZREVRANGE', KEYS[4], 0, 0, 'WITHSCORES')[2]
+  local last = tonumber(redis.call('ZRANGE', KEYS[4], -1, -1, 'WITHSCORES')[2])
   for i = 2, 4 do
-    redis.call('PEXPIREAT', KEYS[i], string.format('%.0f', math.ceil(tonumber(last) / 1000)))
+    redis.call('PEXPIRE', KEYS[i], string.format('%.0f', math.ceil((last - now) / 1000)))
   end
 end
 
 local most = tonumber(ARGV[2])
 local reply = {version, 0, taken, math.max(dropped, 0)}
-local found = most > 0 and redis.call('ZRANGEBYSCORE', KEYS[3], '(' .. ARGV[1], '+inf', 'WITHSCORES',
-                                      'LIMIT', 0, most) or {}
+local found = most > 0 and redis.call('ZRANGEBYSCORE', KEYS[3], '(' .. ARGV[1],
+                                      string.format('%.0f', version), 'WITHSCORES', 'LIMIT', 0, most) or {}
 
 if most == 0 then
   reply[1], reply[2] = tonumber(ARGV[1]), 1

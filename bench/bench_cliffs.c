@@ -4,7 +4,7 @@
  * request without it. Instructions over RESP (RATION.CHECK), HTTP (POST /v1/check), and in the
  * library (ration_decide, ration_check).
  *
- *   bench-cliffs [clients | refusals | limits | headers | factor | escalate | usage]
+ *   bench-cliffs [clients | refusals | limits | headers | factor | escalate | earn | usage]
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -279,6 +279,7 @@ struct comparison {
 };
 
 #define ESCALATE(after) ", escalate: {after: " after " refusals within 1s, ban: 1h}"
+#define EARN(after) ", earn: {every: 24h, add: 50%, lost_by: " after " refusals within 1h}"
 #define ALL_WAYS ((1u << WAYS) - 1)
 #define WITH_RULES (1u << BY_RESP | 1u << BY_HTTP | 1u << BY_DECIDE)
 
@@ -351,6 +352,18 @@ static const struct comparison comparisons[] = {
      {.limits = 1, .refused = true, .banned = true, .extra = ESCALATE("1")},
      1.10,
      WITH_RULES},
+    {"earn",
+     "an admission under a rule with earn, against one under a rule without",
+     {.limits = 1, .limit = "1000 per second"},
+     {.limits = 1, .limit = "1000 per second", .extra = EARN("3")},
+     1.15,
+     WITH_RULES},
+    {"earn",
+     "a refusal that counts, against one under a rule without earn",
+     {.limits = 1, .refused = true},
+     {.limits = 1, .refused = true, .extra = EARN("1000")},
+     1.30,
+     WITH_RULES},
 };
 
 static void compare(const struct comparison *c)
@@ -386,7 +399,8 @@ int main(int argc, char **argv)
     if (!known) {
         fprintf(stderr,
                 "bench-cliffs: the argument must be clients, refusals, limits, headers, "
-                "factor, escalate or usage, not \"%s\"\n",
+                "factor, escalate, earn or usage, not \"%s\"
+",
                 argv[1]);
         return 2;
     }

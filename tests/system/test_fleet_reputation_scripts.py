@@ -5,6 +5,7 @@ still: see src/redis/scripts/fleet_bans.lua and fleet_usage.lua."""
 import random
 
 import pytest
+import redis
 
 from redis_server import Clock, RedisServer, embed
 
@@ -163,13 +164,25 @@ def test_what_is_malformed_is_passed_on_for_the_node_to_refuse(server):
         server.client.zadd(BANS[1], {f"bad{i}": i + 1})
     reply = server.call("fleet_bans", [HEAD, *BANS], 0, 500)
     assert [text.decode() for text in reply[4:10]] == [
-        "bad0 ", "bad1 nonsense", "bad2 1 2", "bad3 -1 2 3", "bad4 100 1 2", "bad5 1 2 nan"]
+        "bad0 ? ", "bad1 ? nonsense", "bad2 ? 1 2", "bad3 ? -1 2 3", "bad4 ? 100 1 2", "bad5 ? 1 2 nan"]
     server.call("fleet_bans", [HEAD, *BANS], 0, 0, "", "x", "zz 1 2 3", name(7) + " -1 2 3")
     assert server.client.hlen(BANS[0]) == 7
     for version in ("x", "nan", "inf", "-5", "1e300"):
         server.client.hset(HEAD, "bans", version)
         assert server.bans(10**17, (8, 1, 0, SECOND))[0] == server.clock.now_us
         server.later(2 * SECOND)
+
+
+@pytest.mark.parametrize("key", BANS)
+def test_a_key_of_another_type_fails_before_anything_is_written(server, key):
+    server.bans(0, (1, 1, 0, 3600 * SECOND))
+    before = {other: server.client.dump(other) for other in BANS if other != key}
+    server.client.delete(key)
+    server.client.lpush(key, "x")
+    for events in ((), ((2, 1, 0, SECOND),)):
+        with pytest.raises(redis.ResponseError, match="WRONGTYPE"):
+            server.bans(0, *events)
+    assert before == {other: server.client.dump(other) for other in BANS if other != key}
 
 
 def test_nodes_that_speak_and_hear_at_any_time_end_up_alike(server):

@@ -31,10 +31,14 @@
  * call is under way, and a lift that came right after a ban must stay the later one. */
 #define LATE_NS (INT64_C(10) * 1000000000)
 #define OLDER_NS (INT64_C(1) * 1000000000)
+/* A ban of which only the record is left may have begun at any time: every lift that is still known
+ * holds against it. */
+#define OLDEST_NS (INT64_C(366) * 86400 * 1000000000)
 
 /* --- the format -------------------------------------------------------------------------------
  * To Redis "NAME LEVEL AGE REST", from it "NAME LEVEL REST". The name is two hashes, of the rule
- * and of the client, which are the same on all nodes; Redis gets no text of a caller. */
+ * and of the client, which are the same on all nodes; Redis gets no text of a caller. Records keep
+ * all but the lowest bits of a client's hash (store/records.h), so the name has no others. */
 
 void rn_fleet_ban_write(struct rn_buf *out, const struct rn_reputation_event *event)
 {
@@ -44,7 +48,8 @@ void rn_fleet_ban_write(struct rn_buf *out, const struct rn_reputation_event *ev
     if (age_ns > LATE_NS)
         age_ns += OLDER_NS;
     rn_buf_putf(out, "%016" PRIx64 "%016" PRIx64 " %" PRIu32 " %" PRId64 " %" PRId64, event->rule,
-                event->hash, event->level, age_ns / 1000, rest_ns / 1000);
+                rn_records_key(event->hash, RN_RECORD_NONE), event->level, age_ns / 1000,
+                rest_ns / 1000);
 }
 
 static bool read_hash(const char *at, uint64_t *hash)
@@ -101,7 +106,7 @@ static bool list_rules(struct rn_fleet *fleet)
     const struct rn_ruleset *set = pin.book ? pin.book->ruleset : NULL;
 
     if (set && b->rules_of != pin.book->version + 1) {
-        struct rn_fleet_escalate *rules = calloc(set->rule_count + 1, sizeof *rules);
+        uint64_t *rules = calloc(set->rule_count + 1, sizeof *rules);
 
         if (rules) {
             free(b->rules);
@@ -110,21 +115,19 @@ static bool list_rules(struct rn_fleet *fleet)
             b->rules_of = pin.book->version + 1;
             for (uint32_t i = 0; i < set->rule_count; i++)
                 if (set->rules[i].escalate)
-                    rules[b->count++] = (struct rn_fleet_escalate){
-                        rn_reputation_rule(fleet->limiter, set->rules[i].name),
-                        *set->rules[i].escalate};
+                    rules[b->count++] = rn_reputation_rule(fleet->limiter, set->rules[i].name);
         }
     }
     rn_pin_drop(&pin);
     return b->count != 0;
 }
 
-static const struct rn_escalate_plan *plan_of(const struct rn_fleet_bans *b, uint64_t rule)
+static bool has_rule(const struct rn_fleet_bans *b, uint64_t rule)
 {
     for (size_t i = 0; i < b->count; i++)
-        if (b->rules[i].hash == rule)
-            return &b->rules[i].plan;
-    return NULL;
+        if (b->rules[i] == rule)
+            return true;
+    return false;
 }
 
 /* --- hearing ---------------------------------------------------------------------------------- */
@@ -159,7 +162,7 @@ static void hear(struct rn_fleet *fleet, const redisReply *reply)
         if (said->type != REDIS_REPLY_STRING ||
             !rn_fleet_ban_read((struct rn_slice){said->str, said->len}, &ban))
             bad++;
-        else if (plan_of(b, ban.rule))
+        else if (has_rule(b, ban.rule))
             taken +=
                 rn_reputation_apply(fleet->limiter, ban.rule, ban.hash, ban.level, ban.rest_ns);
     }
@@ -257,21 +260,19 @@ static void say(struct speech *speech, const struct rn_reputation_event *event)
     speech->ends[speech->count++] = speech->words.len;
 }
 
-/* When a ban of another node began is known by its length. */
 static int say_record(void *arg, const struct ration_reputation *one)
 {
     struct speech *speech = arg;
-    uint64_t rule =
-        rn_reputation_rule(speech->fleet->limiter, (struct rn_slice){one->rule, one->rule_len});
-    const struct rn_escalate_plan *plan = plan_of(&speech->fleet->bans, rule);
+    struct rn_reputation_event event = {
+        .rule =
+            rn_reputation_rule(speech->fleet->limiter, (struct rn_slice){one->rule, one->rule_len}),
+        .hash = one->hash,
+        .level = one->level,
+        .age_ns = OLDEST_NS,
+        .ends_in_ns = one->ends_after_ns};
 
-    if (plan && one->level < RN_LEVELS)
-        say(speech,
-            &(struct rn_reputation_event){.rule = rule,
-                                          .hash = one->hash,
-                                          .level = one->level,
-                                          .age_ns = plan->ban_ns[one->level] - one->ends_after_ns,
-                                          .ends_in_ns = one->ends_after_ns});
+    if (has_rule(&speech->fleet->bans, event.rule))
+        say(speech, &event);
     return 0;
 }
 

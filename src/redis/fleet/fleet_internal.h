@@ -4,7 +4,6 @@
 #define RN_REDIS_FLEET_INTERNAL_H
 
 #include "base/buf.h"
-#include "core/escalate.h"
 #include "limiter/clients/replication.h"
 #include "limiter/reputation/reputation.h"
 #include "net/server.h"
@@ -54,15 +53,10 @@ struct rn_fleet_factors {
     bool refusing;    /* the last reply had something malformed, which was logged */
 };
 
-struct rn_fleet_escalate {
-    uint64_t hash; /* of the rule's name */
-    struct rn_escalate_plan plan;
-};
-
 /* Bans that rules with `escalate` began. */
 struct rn_fleet_bans {
     uint64_t rules_of; /* the version of the book that the rules are of, + 1; 0: none */
-    struct rn_fleet_escalate *rules; /* with escalate */
+    uint64_t *rules;   /* hashes of the rules with escalate */
     size_t count;
     bool walking;     /* Redis has lost all: all bans in force are sent, whoever began them */
     bool walked;      /* the call under way has some of them */

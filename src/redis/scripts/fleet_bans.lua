@@ -9,7 +9,7 @@
 -- ARGV: the version that the node knows; how many to return at most; then what is new, each
 --       "NAME LEVEL AGE REST": 32 digits; 0 for a lift; microseconds since it began; until it ends
 -- Reply: the version that the node knows then; 1 if there is more; how many were new to Redis; how
---       many had no room; then "NAME LEVEL REST", ... What is malformed comes as it is.
+--       many had no room; then "NAME LEVEL REST", ..., or "NAME ? VALUE": malformed
 
 local SECOND = 1000000
 local LONGEST, LIFTED = 366 * 86400 * SECOND, 30 * 86400 * SECOND
@@ -63,6 +63,14 @@ local function drop(name)
   redis.call('ZREM', KEYS[4], name)
 end
 
+-- A key of another type fails here, before anything is written.
+redis.call('HLEN', KEYS[2])
+redis.call('ZCARD', KEYS[3])
+for _, name in ipairs(redis.call('ZRANGEBYSCORE', KEYS[4], '-inf', string.format('%.0f', now),
+                                 'LIMIT', 0, 50)) do
+  drop(name)
+end
+
 for i = 3, #ARGV do
   local name, word, age, rest = string.match(ARGV[i], '^(%x+) (%d%d?) (%d+) (%d+)$')
   local level, began, ends
@@ -79,10 +87,6 @@ for i = 3, #ARGV do
   end
 end
 
-for _, name in ipairs(redis.call('ZRANGEBYSCORE', KEYS[4], '-inf', string.format('%.0f', now),
-                                 'LIMIT', 0, 50)) do
-  drop(name)
-end
 if taken > 0 then
   redis.call('HSET', KEYS[1], 'bans', string.format('%.0f', version))
   dropped = redis.call('ZCARD', KEYS[4]) - MOST
@@ -112,7 +116,7 @@ for i = 1, #found, 2 do
   local level, _, ends = read(value)
 
   if not level then
-    reply[#reply + 1] = found[i] .. ' ' .. (value or '')
+    reply[#reply + 1] = found[i] .. ' ? ' .. (value or '')
   elseif level == 0 then
     reply[#reply + 1] = found[i] .. ' 0 0'
   elseif ends > now then

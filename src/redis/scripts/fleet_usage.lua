@@ -15,6 +15,7 @@
 
 local DAY = 86400
 local now = tonumber(redis.call('TIME')[1])
+local said = redis.call('HGET', KEYS[2], ARGV[1])
 local groups = tonumber(ARGV[4])
 local gone, latest = {}, now + DAY
 local changed, made = 0, false
@@ -56,7 +57,6 @@ for i = 5 + 2 * groups, #ARGV do
   end
 end
 
-local said = redis.call('HGET', KEYS[2], ARGV[1])
 local ends = tonumber(string.match(said or '', '^%d+ %d+ (%d+) ')) or 0
 if ARGV[3] == 'left' then
   redis.call('HDEL', KEYS[2], ARGV[1])

@@ -54,6 +54,31 @@ static void a_client_whose_groups_coincide_is_counted_once(void **state)
     ration_close(r);
 }
 
+/* A rule without limits beside it takes the long way to a decision. */
+static void a_request_that_a_ban_refuses_is_counted_once(void **state)
+{
+    static const char *const texts[] = {
+        "limits:\n  - { name: a, key: user, limit: 2 per hour, usage: true,\n"
+        "      escalate: { after: 1 refusals within 10s, ban: 1m } }\n",
+        "limits:\n  - { name: b, key: user, limit: 2 per hour, usage: true,\n"
+        "      escalate: { after: 1 refusals within 10s, ban: 1m } }\n"
+        "  - { name: c, key: user, limit: unlimited }\n"};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(texts); i++) {
+        struct ration *r = open_usage(texts[i]);
+
+        assert_int_equal(admitted(r, "user=ann", 3, T0), 2);
+        for (int n = 0; n < 4; n++)
+            assert_int_equal(decide(r, "user=ann", T0).kind, RATION_BY_ESCALATION);
+        ration_close(r);
+    }
+    struct ration *r = open_usage(texts[1]);
+
+    assert_rows(r, T0, "a ann 2023-11 2/5/0\nb ann 2023-11 2/5/0\n");
+    ration_close(r);
+}
+
 static void the_cost_is_what_counts(void **state)
 {
     struct ration *r = open_usage("limits:\n  - { name: a, key: user, limit: 50 per hour, "
@@ -280,6 +305,7 @@ int main(void)
         USAGE_TEST(units_admitted_and_refused_are_counted_by_client),
         USAGE_TEST(usage_survives_closing_and_is_shared),
         USAGE_TEST(a_client_whose_groups_coincide_is_counted_once),
+        USAGE_TEST(a_request_that_a_ban_refuses_is_counted_once),
         USAGE_TEST(the_cost_is_what_counts),
         USAGE_TEST(each_rule_counts_once_and_only_those_that_refused_count_a_refusal),
         USAGE_TEST(a_rule_without_limits_counts),

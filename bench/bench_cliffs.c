@@ -397,9 +397,9 @@ int main(int argc, char **argv)
         compare(&comparisons[i]);
     }
     if (!known) {
-        fprintf(stderr, "bench-cliffs: the argument must be clients, refusals, limits, headers, "
-                        "factor, escalate, earn or usage, not \"%s\"
-                        ",
+        fprintf(stderr,
+                "bench-cliffs: the argument must be clients, refusals, limits, headers, "
+                "factor, escalate, earn or usage, not \"%s\"\n",
                 argv[1]);
         return 2;
     }

@@ -81,7 +81,7 @@ static void a_flood_of_offenders_leaves_the_worst_banned(void **state)
 {
     uint32_t offenders = getenv("RATION_SOAK") ? 10000000 : SANITIZED ? 250000 : 1000000;
     struct ration *r = open_flood(UINT64_C(64) << 20);
-    int64_t start = ration_now(r) - 20 * 60 * SECOND, now = start;
+    int64_t start = ration_now(r) - 20 * MINUTE, now = start;
     struct ration_reputation_totals totals;
     uint64_t settled = 0;
     char ip[40];
@@ -95,7 +95,7 @@ static void a_flood_of_offenders_leaves_the_worst_banned(void **state)
     for (uint32_t i = 0; i < WORST; i++)
         offend_once(r, i, now); /* the fourth time: eight hours */
     for (uint32_t i = 0; i < offenders; i++) {
-        now = start + (int64_t)i * 20 * 60 * SECOND / offenders;
+        now = start + i * (20 * MINUTE / offenders);
         offend_once(r, WORST + i, now);
         if (i == offenders / 2)
             settled = resident_bytes();

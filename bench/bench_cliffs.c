@@ -4,12 +4,12 @@
  * request without it. Instructions over RESP (RATION.CHECK), HTTP (POST /v1/check), and in the
  * library (ration_decide, ration_check).
  *
- *   bench-cliffs [clients | refusals | limits | headers | factor | escalate |
- *                 earn]
+ *   bench-cliffs [clients | refusals | limits | headers | factor | escalate | earn | usage]
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <ration/clients.h>
 
@@ -37,6 +37,7 @@ struct setting {
     unsigned limits; /* that apply to each request */
     bool refused, without_headers, clients;
     unsigned factor;   /* in percent, of rules that adapt; 0: they do not */
+    bool state;        /* there is a state file */
     const char *limit; /* of the rules; NULL: ample */
     const char *extra; /* what the rules have besides; NULL: nothing */
     bool banned;       /* by a rule */
@@ -137,14 +138,23 @@ static void open_limiter(struct bench *b, const struct setting *s)
     const char *text = limit_text(s);
     struct ration_named named[LIMITS];
     struct ration_error error;
+    char state[] = "/dev/shm/bench-cliffs-XXXXXX", usage[sizeof state + sizeof ".usage"];
 
     for (unsigned i = 0; i < s->limits; i++) {
         named[i] = (struct ration_named){.name = names[i]};
         must(ration_limit_parse(text, strlen(text), &named[i].limit, &error) == 0, text);
     }
-    must(ration_open(&(struct ration_options){.limits = named, .limit_count = s->limits},
+    must(!s->state || mkdtemp(state) != NULL, "mkdtemp");
+    must(!s->state || rmdir(state) == 0, "rmdir"); /* a file takes the name */
+    must(ration_open(&(struct ration_options){.state_path = s->state ? state : NULL,
+                                              .limits = named,
+                                              .limit_count = s->limits},
                      &b->front.limiter, &error) == 0,
          "ration_open");
+    load_rules(b->front.limiter, s);
+    snprintf(usage, sizeof usage, "%s.usage", state);
+    if (s->state)
+        must(unlink(state) == 0 && (!s->extra || unlink(usage) == 0), "unlink");
 }
 
 static void make_requests(struct bench *b)
@@ -187,7 +197,6 @@ static struct bench *bench_new(const struct setting *s)
     must(b != NULL, "calloc");
     b->limits = s->limits;
     open_limiter(b, s);
-    load_rules(b->front.limiter, s);
     if (s->clients)
         set_clients(b->front.limiter);
     if (s->factor != 0)
@@ -307,6 +316,24 @@ static const struct comparison comparisons[] = {
      {.limits = 1, .limit = "1000 per second", .factor = 100},
      1.03,
      WITH_RULES},
+    {"usage",
+     "usage counted, against a rule without",
+     {.limits = 1, .state = true},
+     {.limits = 1, .state = true, .extra = ", usage: true"},
+     1.3,
+     WITH_RULES},
+    {"usage",
+     "a refusal that usage counts, against one without",
+     {.limits = 1, .refused = true, .state = true},
+     {.limits = 1, .refused = true, .state = true, .extra = ", usage: true"},
+     1.3,
+     WITH_RULES},
+    {"usage",
+     "usage of three rules, against none",
+     {.limits = 3, .state = true},
+     {.limits = 3, .state = true, .extra = ", usage: true"},
+     1.5,
+     WITH_RULES},
     {"escalate",
      "an admission under a rule that escalates, against one under a rule that does not",
      {.limits = 1},
@@ -372,7 +399,8 @@ int main(int argc, char **argv)
     if (!known) {
         fprintf(stderr,
                 "bench-cliffs: the argument must be clients, refusals, limits, headers, "
-                "factor, escalate or earn, not \"%s\"\n",
+                "factor, escalate, earn or usage, not \"%s\"
+",
                 argv[1]);
         return 2;
     }

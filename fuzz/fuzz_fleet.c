@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as a change that other nodes have shared: no crash; a change that is
  * accepted is written as the same bytes again, and can be listed. Also as the factors that another
- * node asks for: none is out of bounds. */
+ * node asks for, as its bans and as its usage: nothing is out of bounds. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,6 +72,31 @@ static void read_factors(struct rn_slice said)
     }
 }
 
+/* As a ban, and cut in two as fields of usage. */
+static void read_reputation(struct rn_slice bytes)
+{
+    const char *cut = bytes.len > 0 ? memchr(bytes.data, '\n', bytes.len) : NULL;
+    struct rn_fleet_ban ban;
+    struct rn_fleet_usage_group group;
+    struct rn_fleet_usage_file file;
+    struct rn_fleet_usage_row row;
+
+    if (rn_fleet_ban_read(bytes, &ban))
+        demand(ban.level < RN_LEVELS && (ban.level == 0) == (ban.rest_ns == 0));
+    if (!cut)
+        return;
+    struct rn_slice field = {bytes.data, (size_t)(cut - bytes.data)};
+    struct rn_slice value = {cut + 1, bytes.len - field.len - 1};
+
+    if (rn_fleet_usage_group_read(field, value, &group))
+        demand(group.number != 0 && group.usage.start_s < group.usage.end_s &&
+               group.usage.rule_len > 0);
+    if (rn_fleet_usage_file_read(field, value, &file))
+        demand(strlen(file.name) < sizeof file.name && file.seen_s >= 0);
+    if (rn_fleet_usage_row_read(field, value, &row))
+        demand(row.client.len <= RATION_USAGE_CLIENT_MAX && (!row.other || row.client.len == 0));
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct rn_slice bytes = {(const char *)data, size};
@@ -79,6 +104,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct rn_client client;
 
     read_factors(bytes);
+    read_reputation(bytes);
     if (!rn_fleet_item_read(bytes, &value))
         return 0;
     write_again(bytes, &value);

@@ -230,6 +230,7 @@ struct ration_top {
     uint32_t name_len;
     char name[64];               /* raw bytes of the key: escape before printing */
     char rule[RATION_NAME_SIZE]; /* whose limit refused; empty if no rule's */
+    uint64_t hash;               /* of the key; under a rule, as reputation.h has it */
 };
 RATION_API size_t ration_top(const struct ration *r, struct ration_top *out, size_t max);
 

@@ -35,7 +35,7 @@ extern const size_t rn_command_count;
 extern const char rn_help_check[], rn_help_explain[], rn_help_lint[];
 extern const char rn_help_top[], rn_help_state[], rn_help_reset[], rn_help_adjust[];
 extern const char rn_help_override[], rn_help_ban[], rn_help_rules[], rn_help_shadow[];
-extern const char rn_help_usage[], rn_help_bench[];
+extern const char rn_help_usage[], rn_help_reputation[], rn_help_bench[];
 
 int rn_command_check(const struct rn_options *options);
 int rn_command_explain(const struct rn_options *options);
@@ -50,6 +50,8 @@ int rn_command_adjust(struct rn_daemon *daemon);
 int rn_command_client_list(struct rn_daemon *daemon);
 int rn_command_client_set(struct rn_daemon *daemon);
 int rn_command_client_delete(struct rn_daemon *daemon);
+int rn_command_reputation_list(struct rn_daemon *daemon);
+int rn_command_reputation_lift(struct rn_daemon *daemon);
 int rn_command_rules_get(struct rn_daemon *daemon);
 int rn_command_rules_push(struct rn_daemon *daemon);
 int rn_command_rules_validate(struct rn_daemon *daemon);

@@ -55,6 +55,10 @@ const struct rn_command rn_commands[] = {
      ADMIN | BIT(RULE) | BIT(USAGE) | BIT(UNITS) | BIT(NOTE), NULL, rn_command_usage_correct},
     {"usage", NULL, rn_help_usage, NULL, "--period last --csv",
      ADMIN | BIT(RULE) | BIT(USAGE) | BIT(EXPORT) | BIT(STATE), rn_command_usage, NULL},
+    {"reputation list", "clients that rules have banned", rn_help_reputation, NULL, "",
+     ADMIN | BIT(RULE) | BIT(BANNED), NULL, rn_command_reputation_list},
+    {"reputation lift", NULL, rn_help_reputation, NULL, REQUEST,
+     ADMIN | BIT(REQUEST) | BIT(RULE) | BIT(HASH), NULL, rn_command_reputation_lift},
 
     {"rules get", "read, try, replace the daemon's rules", rn_help_rules, NULL, "", ADMIN, NULL,
      rn_command_rules_get},
@@ -94,9 +98,9 @@ static void put_usage(FILE *file)
           file);
     for (size_t i = 0; i < rn_command_count; i++)
         if (rn_commands[i].summary != NULL)
-            fprintf(file, "  %-9.*s %s\n", (int)strcspn(rn_commands[i].name, " "),
+            fprintf(file, "  %-10.*s %s\n", (int)strcspn(rn_commands[i].name, " "),
                     rn_commands[i].name, rn_commands[i].summary);
-    fputs("  help      this text, or that of a command: ration help check\n\n"
+    fputs("  help       this text, or that of a command: ration help check\n\n"
           "  ration lint rules.yaml\n"
           "  ration explain rules.yaml method=POST path=/login ip=192.0.2.7\n"
           "  ration check --times 6 rules.yaml method=POST path=/login ip=192.0.2.7\n"

@@ -69,6 +69,8 @@ static const struct spec {
     {"--timeout", BIT(TIMEOUT), LENGTH, AT(timeout_ns), "5s",
      "a length of time from 1 ms to 10 minutes", MS, 600 * SECOND},
     {"--rule", BIT(RULE), TEXT, AT(rule), "api", "the name of a rule", 0, 0},
+    {"--banned", BIT(BANNED), FLAG, AT(banned), NULL, NULL, 0, 0},
+    {"--hash", BIT(HASH), TEXT, AT(hash), "9e3779b97f4a7c15", "16 hexadecimal digits", 0, 0},
     {"--count", BIT(COUNT), COUNT, AT(count), "20", "a number from 1 to 1000", 0, 1000},
     {"--interval", BIT(INTERVAL), LENGTH, AT(interval_ns), "1s",
      "a length of time from 100 ms to 1 hour", 100 * MS, 3600 * SECOND},

@@ -39,6 +39,8 @@ enum rn_option_bit {
     RN_OPTION_USAGE,  /* --client and --period */
     RN_OPTION_EXPORT, /* --csv and --scope */
     RN_OPTION_UNITS,
+    RN_OPTION_BANNED,
+    RN_OPTION_HASH,
     RN_OPTION_BENCH, /* options of `ration bench` */
 };
 
@@ -53,7 +55,7 @@ struct rn_timestamp {
 /* Texts are NULL and numbers 0 by default, unless a comment gives another default. */
 struct rn_options {
     const struct rn_command *command;
-    bool help, json, csv, strict, matching, once, remote, drain;
+    bool help, json, csv, strict, matching, once, remote, drain, banned;
     enum rn_colour colour;
     const char *state;
     uint64_t cost;
@@ -66,7 +68,7 @@ struct rn_options {
     const char *cacert, *cert, *key; /* for TLS */
     int64_t timeout_ns;              /* 5 s */
 
-    const char *rule, *limit, *note, *reason;
+    const char *rule, *limit, *note, *reason, *hash;
     const char *client, *period, *scope; /* of usage */
     const char *add, *remaining, *units; /* integers as text, since 0 is a value */
     const char *if_version;              /* integer as text */

@@ -16,6 +16,7 @@ int rn_front_init(struct rn_front *front, struct ration *limiter, struct rn_serv
     front->limiter = limiter;
     front->server = server;
     front->started_ns = rn_clock_read_ns(CLOCK_REALTIME);
+    front->bans_since_ns = ration_now(limiter);
     if (!rn_token_guard_init(&front->guard))
         return RATION_EIO;
     front->loops = aligned_alloc(_Alignof(struct rn_front_loop), count * sizeof *front->loops);

@@ -199,6 +199,8 @@ struct rn_front {
     uint64_t puts, puts_failed;       /* of rules, over the API */
     struct ration_memory memory;      /* as it was counted last: see rn_front_memory */
     int64_t memory_until_ns;          /* on CLOCK_MONOTONIC: when to count again */
+    int64_t bans_since_ns;            /* on the table's clock: bans begun earlier are not logged */
+    uint64_t bans_logged;             /* sequence of the last event that was looked at */
 };
 
 void rn_front_workspace_done(struct rn_front_workspace *ws);
@@ -241,6 +243,10 @@ int rn_front_put_rules(struct rn_front *front, const char *name, struct rn_slice
 
 /* A log line for each diagnostic of a report (may be NULL), with its place. */
 void rn_front_log_report(const struct ration_report *report);
+
+/* A log line for each ban that a rule with `escalate` has begun since the last call, in whichever
+ * process of those that share the state file. In the control thread. */
+void rn_front_log_bans(struct rn_front *front);
 
 /* How full the table is, as of the last ten seconds: counting goes through all of it. In the
  * control thread. */

@@ -106,7 +106,7 @@ struct rn_param_member {
     int (*read)(void *into, struct rn_json *json, const struct rn_json_token *token);
 };
 
-#define RN_PARAMS_MEMBERS_MAX 16
+#define RN_PARAMS_MEMBERS_MAX 32
 
 /* As rn_params_read, with a table of members. Sets in *given the bits of those that were given. */
 int rn_params_read_members(const struct rn_param_member *members, size_t count, void *into,

@@ -92,6 +92,7 @@ void rn_top_note(struct rn_top *top, struct rn_stripe *stripe, uint32_t limit, s
         rn_slice_copy(entry->rule, sizeof entry->rule, rule);
     }
     top->hashes[i] = c->hash;
+    entry->hash = c->hash;
     entry->limit = limit;
     entry->refused += weight;
     unlock(top);

@@ -64,6 +64,9 @@ struct rn_server_calls {
     void (*hangup)(void *arg);   /* SIGHUP */
     void (*stopping)(void *arg); /* SIGTERM or SIGINT, or rn_server_stop: the drain begins */
     void (*tick)(void *arg, int64_t now_ns); /* every 100 ms */
+    /* Workers have ended: whether the control loop may, too. NULL: it may. Asked again with each
+     * tick, unless the drain is cut short. */
+    bool (*may_end)(void *arg);
 
     /* For each worker, in its own thread: before it accepts, and when its connections have
      * ended. Create and free diallers here. */

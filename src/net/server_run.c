@@ -78,7 +78,9 @@ static void on_control_woken(struct rn_loop *loop)
         wake_workers(server);
         uv_timer_start(&server->deadline, on_deadline, drain_ms > 0 ? (uint64_t)drain_ms : 0, 0);
     }
-    if (atomic_load(&server->stopping) && atomic_load(&server->running) == 0)
+    if (atomic_load(&server->stopping) && atomic_load(&server->running) == 0 &&
+        (atomic_load(&server->cutting) || !server->calls->may_end ||
+         server->calls->may_end(server->calls->arg)))
         rn_loop_drain(loop);
     if (atomic_load(&server->cutting))
         rn_loop_cut(loop);
@@ -104,6 +106,8 @@ static void on_tick(uv_timer_t *timer)
 
     rn_loop_update(&server->control);
     server->calls->tick(server->calls->arg, rn_clock_read_ns(CLOCK_MONOTONIC));
+    if (server->calls->may_end && atomic_load(&server->stopping))
+        rn_loop_wake(&server->control);
 }
 
 static void start_control(struct rn_server *server)

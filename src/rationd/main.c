@@ -68,6 +68,11 @@ static void stopping(void *arg)
     rn_systemd_notify("STOPPING=1");
 }
 
+static bool may_end(void *arg)
+{
+    return rn_membership_finish(&((struct rn_rationd *)arg)->membership);
+}
+
 static void worker_begins(void *arg, struct rn_loop *loop)
 {
     struct rn_rationd *d = arg;
@@ -154,8 +159,8 @@ static void check_usage(struct rn_rationd *d)
     d->usage_other = totals.other;
 }
 
-/* Looks at signals, does reloads that had to wait, reads databases whose files have changed, and
- * overrides and bans that another process has changed. */
+/* Looks at signals, logs bans that rules have begun, does reloads that had to wait, reads databases
+ * whose files have changed, and overrides and bans that another process has changed. */
 static void tick(void *arg, int64_t now_ns)
 {
     struct rn_rationd *d = arg;
@@ -166,6 +171,7 @@ static void tick(void *arg, int64_t now_ns)
                     RATION_NOW);
     rn_poller_tick(&d->poller);
     check_usage(d);
+    rn_front_log_bans(&d->front);
     if (!d->options.shares)
         check_scopes(d);
     if (rn_await_control_is_busy(&d->front))
@@ -333,6 +339,7 @@ static int serve(struct rn_rationd *d)
                                     .hangup = rn_rationd_hangup,
                                     .stopping = stopping,
                                     .tick = tick,
+                                    .may_end = may_end,
                                     .worker_begins = worker_begins,
                                     .worker_ends = worker_ends};
     struct ration_error error;

@@ -72,6 +72,28 @@ static bool asked(void *arg, struct rn_slice rule, struct rn_front_asked *out)
     return false;
 }
 
+static int usage_each(void *arg, const struct ration_usage_query *query,
+                      int (*see)(void *, const struct ration_usage *), void *see_arg,
+                      uint64_t *next, struct ration_error *error)
+{
+    return rn_fleet_usage_each(((struct rn_membership *)arg)->fleet, query, see, see_arg, next,
+                               error);
+}
+
+static int usage_missing(void *arg, int (*see)(void *, const struct rn_front_missing *),
+                         void *see_arg)
+{
+    const struct rn_fleet_missing *files;
+    size_t count = rn_fleet_usage_missing(((struct rn_membership *)arg)->fleet, &files);
+    int code = 0;
+
+    for (size_t i = 0; i < count && code == 0; i++)
+        code = see(see_arg, &(struct rn_front_missing){rn_slice_of(files[i].name),
+                                                       files[i].silent_s * RN_SECOND_NS,
+                                                       files[i].unpublished});
+    return code;
+}
+
 static void put_factors(const struct rn_membership *membership, struct rn_buf *out)
 {
     const struct rn_fleet_asked *rules;
@@ -107,6 +129,22 @@ static void put_metrics(void *arg, struct rn_buf *out)
          RN_METRICS_COUNTER, atomic_load(&counts->refused)},
         {"ration_fleet_failed_total", "Questions about what is shared that had no answer.",
          RN_METRICS_COUNTER, atomic_load(&counts->failed)},
+        {"ration_fleet_bans_published_total",
+         "Bans that rules began and lifts of them, of this node, that were new to Redis.",
+         RN_METRICS_COUNTER, atomic_load(&counts->bans_published)},
+        {"ration_fleet_bans_taken_total",
+         "Bans that rules began and lifts of them, of other nodes, that were put in force.",
+         RN_METRICS_COUNTER, atomic_load(&counts->bans_taken)},
+        {"ration_fleet_bans_refused_total", "Entries among the shared bans that are malformed.",
+         RN_METRICS_COUNTER, atomic_load(&counts->bans_refused)},
+        {"ration_fleet_bans_dropped_total",
+         "Shared bans that gave way to those of this node, as there are too many.",
+         RN_METRICS_COUNTER, atomic_load(&counts->bans_dropped)},
+        {"ration_fleet_usage_published_total", "Totals of usage of this node that Redis has.",
+         RN_METRICS_COUNTER, atomic_load(&counts->usage_published)},
+        {"ration_fleet_usage_refused_total",
+         "Entries among the shared usage that are malformed, in exports of this node.",
+         RN_METRICS_COUNTER, atomic_load(&counts->usage_refused)},
     };
 
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -149,7 +187,9 @@ void rn_membership_begin(struct rn_membership *membership, struct rn_shared_stor
     front->fleet = (struct rn_front_fleet){.arg = membership,
                                            .put_metrics = put_metrics,
                                            .name = rn_fleet_name(membership->fleet),
-                                           .asked = asked};
+                                           .asked = asked,
+                                           .usage_each = usage_each,
+                                           .usage_missing = usage_missing};
     if (!options.changes)
         return;
     front->fleet.changed = on_changed;
@@ -187,6 +227,11 @@ void rn_membership_leave(struct rn_membership *membership)
 {
     if (membership->fleet)
         rn_fleet_leave(membership->fleet);
+}
+
+bool rn_membership_finish(struct rn_membership *membership)
+{
+    return !membership->fleet || rn_fleet_finish(membership->fleet);
 }
 
 void rn_membership_count_nodes(struct rn_membership *membership)

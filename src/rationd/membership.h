@@ -33,6 +33,8 @@ void rn_membership_begin_alone(struct rn_membership *membership,
 void rn_membership_end(struct rn_membership *membership);
 /* Tells the other nodes that this one leaves. */
 void rn_membership_leave(struct rn_membership *membership);
+/* All decisions are made: publishes the rest of the usage. False: ask again. */
+bool rn_membership_finish(struct rn_membership *membership);
 
 /* Whether the shared changes are in force here, or nothing is shared. */
 bool rn_membership_is_synced(const struct rn_membership *membership);

@@ -205,6 +205,14 @@ bool rn_records_change(struct rn_records *records, struct rn_records_change *c)
 
 /* --- reading ------------------------------------------------------------------------------ */
 
+uint64_t rn_records_rule(const struct rn_records *records, uint64_t key)
+{
+    struct rn_records_group *group = rn_records_group(records, key);
+    unsigned at = search(group, key, 0).at;
+
+    return at < RN_RECORDS_GROUP ? __atomic_load_n(&group->rules[at], __ATOMIC_RELAXED) ^ key : 0;
+}
+
 uint64_t rn_records_each(const struct rn_records *records, uint64_t position,
                          int (*see)(void *arg, const struct rn_records_entry *entry), void *arg)
 {

@@ -98,6 +98,9 @@ static inline uint64_t rn_records_find(const struct rn_records *records, uint64_
     return 0;
 }
 
+/* The hash of the name of its rule; 0: there is no such record. */
+uint64_t rn_records_rule(const struct rn_records *records, uint64_t key);
+
 /* One change of a record. */
 struct rn_records_change {
     uint64_t key, rule; /* `rule`: hash of its name */

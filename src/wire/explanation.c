@@ -193,6 +193,7 @@ static void put_charge(struct writer *w, const struct rn_explained_rule *seen)
             rn_members_seconds(w->m, "max_delay", throttle->max_ns);
         rn_members_close(w->m, '}');
     }
+    rn_explanation_put_reputation(w->m, seen);
     rn_members_bool(w->m, "shadow", rule->shadow || seen->ruleset->shadow);
     rn_members_open(w->m, "limits", '[');
     int code = rn_explanation_put_limits(w->m, seen);

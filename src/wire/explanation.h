@@ -32,4 +32,8 @@ int rn_explanation_put(struct rn_members *m, struct ration *limiter,
 /* One element for each limit of a rule that applies. Returns 0, or seen->error. */
 int rn_explanation_put_limits(struct rn_members *m, const struct rn_explained_rule *seen);
 
+/* Members `escalate` and `earn` of a rule that applies, where it has them: what it says, and what
+ * it keeps of the client. */
+void rn_explanation_put_reputation(struct rn_members *m, const struct rn_explained_rule *seen);
+
 #endif

@@ -31,19 +31,25 @@ size_t rn_rls_headers(const struct ration_descriptors_outcome *o,
     static const char *const names[RN_RLS_HEADERS] = {"ratelimit-limit", "ratelimit-remaining",
                                                       "ratelimit-reset", "retry-after"};
 
-    if (o->decided_by < 0 || !o->statuses[o->decided_by].limited)
+    if (o->decided_by < 0)
         return 0;
     const struct ration_descriptor_status *status = &o->statuses[o->decided_by];
+    bool banned =
+        !status->limited && !o->allowed && status->reset_ns > 0 && status->reset_ns != RATION_NEVER;
     uint64_t values[RN_RLS_HEADERS] = {status->requests_per_unit, status->remaining,
                                        (uint64_t)rn_rls_seconds(status->reset_ns)};
     size_t count = o->allowed ? RN_RLS_HEADERS - 1 : RN_RLS_HEADERS;
 
     values[3] = values[2] != 0 ? values[2] : 1;
-    for (size_t i = 0; i < count; i++) {
-        headers[i].name = names[i];
-        snprintf(headers[i].value, sizeof headers[i].value, "%llu", (unsigned long long)values[i]);
+    /* A ban has no limit to tell, only its end. */
+    size_t first = status->limited ? 0 : banned ? RN_RLS_HEADERS - 1 : count;
+
+    for (size_t i = first; i < count; i++) {
+        headers[i - first].name = names[i];
+        snprintf(headers[i - first].value, sizeof headers->value, "%llu",
+                 (unsigned long long)values[i]);
     }
-    return count;
+    return count - first;
 }
 
 /* The messages of one status. */

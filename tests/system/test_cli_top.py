@@ -38,6 +38,7 @@ def test_top_shows_rates_per_second(fresh):
         while not stop.is_set():
             refuse(fresh, "192.0.2.1", 50)
 
+    refuse(fresh, "192.0.2.1", 6)  # a key has a rate if the first sample has it, too
     thread = threading.Thread(target=load)
     thread.start()
     try:

@@ -86,7 +86,9 @@ def play_both(tmp_path, shared, rules, scenario):
             daemon = Daemon(folder, rules, options, env=clock.env())
             return stack.enter_context(daemon)
 
-        one, other = node("one", sharing), node("other", sharing)
+        one = node("one", sharing)
+        # Each node counts refusals by itself: only bans that have begun are shared.
+        other = one if "escalate:" in rules or "earn:" in rules else node("other", sharing)
         asked = {"http": OverHttp(node("alone", OPTIONS)),
                  "nodes": AlternatingNodes([OverHttp(one), OverResp(other, 3)])}
         for a in asked.values():

@@ -9,11 +9,13 @@ A recipe is a `yaml` block followed by a `requests` block, whose lines are
 
 OUTCOME: `allowed` or `refused` (all of them), or `N allowed, M refused`; then
 `by RULE`, which decided on the last one, and of the last one `left N`, `soft`,
-`shadow`, `delay DURATION`. `then 401` is the status that those end with which are
-allowed. A decision that is not marked `soft`, `shadow` or delayed must not
-be told so.
+`shadow`, `delay DURATION`, `banned LEVEL`. `then 401` is the status that those end with which are
+allowed. A decision that is not marked `soft`, `shadow`, `banned` or delayed must not
+be told so. A `usage` block after that is what `ration usage` counts: some of its columns, in the order of
+clients.
 """
 
+import csv
 import datetime
 import json
 import os
@@ -31,7 +33,7 @@ RATION = pathlib.Path(os.environ.get("RATION_BUILD", ROOT / "build")).resolve() 
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
 UNITS = {"ms": 0.001, "s": 1, "second": 1, "minute": 60, "hour": 3600, "day": 86400}
 OUTCOME = re.compile(r"(?:(?P<allowed>\d+) allowed, (?P<refused>\d+) refused|(?P<all>allowed|refused))"
-                     r"(?: by (?P<rule>\S+?))?(?P<marks>(?:, (?:left \d+|soft|shadow|delay \w+|then \d+))*)$")
+                     r"(?: by (?P<rule>\S+?))?(?P<marks>(?:, (?:left \d+|soft|shadow|delay \w+|then \d+|banned \d+))*)$")
 
 
 def blocks(page):
@@ -46,11 +48,13 @@ def blocks(page):
 def recipes():
     rules = None
     for page in ("rules.md", "keys.md"):
-        for line, heading, language, text in blocks(page):
+        shown = list(blocks(page))
+        for (line, heading, language, text), after in zip(shown, [*shown[1:], None]):
             if language == "yaml":
                 rules = text
             elif language == "requests":
-                yield pytest.param(rules, text, id=f"{heading} ({page}:{line})")
+                usage = after[3] if after and after[2] == "usage" else None
+                yield pytest.param(rules, text, usage, id=f"{heading} ({page}:{line})")
 
 
 def files():
@@ -93,6 +97,12 @@ class RecipeRun:
         answer = json.loads(done.stdout)
         return answer["decisions"] if times > 1 else [answer]
 
+    def usage(self, columns):
+        done = subprocess.run([RATION, "usage", "--state", self.state, "--csv"], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        rows = csv.DictReader(done.stdout.splitlines())
+        return sorted([row[column] for column in columns] for row in rows)
+
 
 def check(line, decisions, expected):
     allowed = sum(d["allowed"] for d in decisions)
@@ -108,14 +118,16 @@ def check(line, decisions, expected):
     marks = dict((mark.split() + [True])[:2] for mark in want["marks"].split(", ")[1:])
     for name in ("soft", "shadow"):
         assert all(d.get(name, False) == (name in marks) for d in decisions), (line, name, last)
+    level = int(marks.get("banned", 0))
+    assert all((d.get("banned", False), d.get("level", 0)) == (level > 0, level) for d in decisions), (line, last)
     assert last["delay"] == pytest.approx(seconds(marks["delay"]) if "delay" in marks else 0,
                                           abs=0.002), (line, last)
     if "left" in marks:
         assert last["remaining"] == int(marks["left"]), (line, last)
 
 
-@pytest.mark.parametrize("rules,requests", list(recipes()))
-def test_recipe(tmp_path, rules, requests):
+@pytest.mark.parametrize("rules,requests,usage", list(recipes()))
+def test_recipe(tmp_path, rules, requests, usage):
     run = RecipeRun(tmp_path, rules)
     for line in requests.strip().splitlines():
         if line.startswith("after "):
@@ -128,6 +140,9 @@ def test_recipe(tmp_path, rules, requests):
         decisions = run.send(times, words[2:] if words[1:2] == ["x"] else words,
                                  status and status[1])
         check(line, decisions, expected.strip())
+    if usage:
+        columns, *rows = (row.split() for row in usage.strip().splitlines())
+        assert run.usage(columns) == rows
 
 
 @pytest.mark.parametrize("text", list(files()))

@@ -5,6 +5,7 @@ still: see src/redis/scripts/fleet_bans.lua and fleet_usage.lua."""
 import random
 
 import pytest
+import redis
 
 from redis_server import Clock, RedisServer, embed
 
@@ -163,11 +164,25 @@ def test_what_is_malformed_is_passed_on_for_the_node_to_refuse(server):
         server.client.zadd(BANS[1], {f"bad{i}": i + 1})
     reply = server.call("fleet_bans", [HEAD, *BANS], 0, 500)
     assert [text.decode() for text in reply[4:10]] == [
-        "bad0 ", "bad1 nonsense", "bad2 1 2", "bad3 -1 2 3", "bad4 100 1 2", "bad5 1 2 nan"]
+        "bad0 ? ", "bad1 ? nonsense", "bad2 ? 1 2", "bad3 ? -1 2 3", "bad4 ? 100 1 2", "bad5 ? 1 2 nan"]
     server.call("fleet_bans", [HEAD, *BANS], 0, 0, "", "x", "zz 1 2 3", name(7) + " -1 2 3")
     assert server.client.hlen(BANS[0]) == 7
-    server.client.hset(HEAD, "bans", "x")
-    assert server.bans(10**17, (8, 1, 0, SECOND))[2] == 1
+    for version in ("x", "nan", "inf", "-5", "1e300"):
+        server.client.hset(HEAD, "bans", version)
+        assert server.bans(10**17, (8, 1, 0, SECOND))[0] == server.clock.now_us
+        server.later(2 * SECOND)
+
+
+@pytest.mark.parametrize("key", BANS)
+def test_a_key_of_another_type_fails_before_anything_is_written(server, key):
+    server.bans(0, (1, 1, 0, 3600 * SECOND))
+    before = {other: server.client.dump(other) for other in BANS if other != key}
+    server.client.delete(key)
+    server.client.lpush(key, "x")
+    for events in ((), ((2, 1, 0, SECOND),)):
+        with pytest.raises(redis.ResponseError, match="WRONGTYPE"):
+            server.bans(0, *events)
+    assert before == {other: server.client.dump(other) for other in BANS if other != key}
 
 
 def test_nodes_that_speak_and_hear_at_any_time_end_up_alike(server):
@@ -265,14 +280,19 @@ def test_files_say_when_they_were_seen_and_what_they_have_left(server):
     server.later(2 * DAY)
     server.publish({}, [], file="b" * 16)
     assert set(server.client.hkeys(FILES)) == {FILE.encode(), b"b" * 16}
+    server.publish({"aa": MONTH}, [("aa", 1, 2, 3, 0, 0, "ca")], pending="left")
+    assert server.client.hkeys(FILES) == [b"b" * 16] and server.totals("aa", 1) == {FILE + "ca": (3, 0, 0)}
 
 
 def test_reading_stops_after_so_many_bytes(server):
     server.publish({"aa": MONTH}, [("aa", i, 1, 1, 0, 0, "c" + "x" * 80) for i in range(3)])
-    keys = [f"{USAGE}:aa", f"{USAGE}:aa:fff", *(f"{USAGE}:aa:{i:03x}" for i in range(3))]
-    reply = server.call("fleet_usage_read", keys, 150)
+    keys = [f"{USAGE}:aa:fff", *(f"{USAGE}:aa:{i:03x}" for i in range(3))]
+    reply = server.call("fleet_usage_read", keys, 150, 0)
     assert reply[0] == server.clock.now_us // SECOND
-    assert reply[1] == b"\xe0" and reply[2] == [] and reply[3][1] == b"1 1 0 0" and len(reply) == 5
-    assert len(server.call("fleet_usage_read", keys, 10**6)) == 6
+    assert reply[1] == [] and reply[2][1] == b"1 1 0 0" and len(reply) == 4
+    assert len(server.call("fleet_usage_read", keys, 10**6, 0)) == 5
+    assert server.call("fleet_usage_read", [f"{USAGE}:aa"], 1, 1)[1:] == [b"\xe0"]
+    assert server.call("fleet_usage_read", [f"{USAGE}:bb"], 1, 1)[1:] == [[]]
     server.client.lpush("other", "x")
-    assert server.call("fleet_usage_read", ["other"], 10)[1:] == [[]]
+    for bitmap in (0, 1):
+        assert server.call("fleet_usage_read", ["other"], 10, bitmap)[1:] == [[]]

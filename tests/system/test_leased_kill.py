@@ -19,6 +19,7 @@ from test_leased_idle import ALGORITHMS, AMOUNT, PATIENT, RULES, exhaust
 LOOPS = 100 if os.environ.get("RATION_SOAK") else 2
 STATE = ["--state", "ration.state"]  # in the folder of each node
 WORKERS = 2
+SOON = 0.8  # s after a kill: the next process must return units within a second
 
 
 class LeasedNodes:
@@ -31,6 +32,18 @@ class LeasedNodes:
     def load(self):
         self.path, self.users = f"/{next(self.names)}", [f"{next(self.numbers)}" for _ in range(2)]
         return Load(self.nodes, [self.path], clients=3, depth=1, users=self.users)
+
+    def burnt(self):
+        """Units of leases that ended before a node could spend or return them, by node."""
+        return [metric(node, "ration_leased_burnt_units_total") for node in self.nodes.all]
+
+    def recovers(self, node, until):
+        """Whether the node returns units of a killed process by then."""
+        while time.monotonic() < until:
+            if metric(self.nodes[node], "ration_leased_recovered_units_total") > 0:
+                return True
+            time.sleep(0.01)
+        return False
 
     def admitted(self, load, node):
         """Of each key, in the end."""
@@ -52,23 +65,32 @@ def leased(tmp_path, request):
 
 
 def test_a_killed_node_loses_no_unspent_units(leased):
-    """Without a state file up to a hundredth of the limit for each worker. The
-    outcome of unanswered requests is not known."""
-    missing = lost = recovered = kills = 0
-    while kills < LOOPS or (leased.keeps and recovered == 0 and kills < LOOPS + 5):
+    """Without a state file up to a hundredth of the limit for each worker. The outcome of unanswered
+    requests is not known. A machine that stalls burns units, which nodes count; and if the next process
+    comes late, units are lost whose grant was on its way: such a kill is not judged."""
+    missing = lost = burnt = recovered = kills = judged = 0
+    while kills < LOOPS or (leased.keeps and 0 in (judged, recovered) and kills < LOOPS + 5):
         kills += 1
         victim, some = leased.source.randrange(3), leased.source.choice([200, 600, 1000])
+        before = leased.burnt()
         with leased.load() as load:
             wait_for(lambda: load.admitted() > some and metric(leased.nodes[victim], "ration_leased_keys") > 0, "leases")
+            before[victim] -= leased.burnt()[victim]
+            killed = time.monotonic()
             leased.nodes.restart(victim)
+            in_time = not leased.keeps or leased.recovers(victim, killed + SOON)
             time.sleep(leased.source.uniform(0, 0.3))
         admitted = leased.admitted(load, leased.source.randrange(3))
-        recovered += metric(leased.nodes[victim], "ration_leased_recovered_units_total")
-        missing, lost = missing + sum(AMOUNT - n for n in admitted), lost + load.lost()
-        print(f"{leased.path}: {admitted} of {AMOUNT}, {load.lost()} not answered")
         assert max(admitted) <= AMOUNT
-    print(f"{kills} kills: {missing} of {kills * 2 * AMOUNT} missing, {lost} not answered, {recovered} returned")
-    assert missing <= lost + (0 if leased.keeps else kills * 2 * WORKERS * AMOUNT / 100)
+        recovered += metric(leased.nodes[victim], "ration_leased_recovered_units_total")
+        print(f"{leased.path}: {admitted} of {AMOUNT}, {load.lost()} not answered, in time: {in_time}")
+        if in_time:
+            judged += 1
+            missing, lost = missing + sum(AMOUNT - n for n in admitted), lost + load.lost()
+            burnt += sum(leased.burnt()) - sum(before)
+    print(f"{judged} of {kills} kills: {missing} of {judged * 2 * AMOUNT} missing, {lost} not answered, "
+          f"{burnt} burnt, {recovered} returned")
+    assert missing <= lost + burnt + (0 if leased.keeps else kills * 2 * WORKERS * AMOUNT / 100)
     assert (recovered > 0) == leased.keeps
 
 
@@ -90,12 +112,17 @@ def hold_some(leased):
 
 def test_another_process_on_the_same_file_returns_the_units_of_a_killed_one(pair):
     for load in hold_some(pair):
+        killed = time.monotonic()
         pair.nodes[0].kill()
+        in_time = pair.recovers(1, killed + 1)
     wait_for(lambda: metric(pair.nodes[1], "ration_leased_recovered_units_total") > 0, "units to be returned")
     admitted = pair.admitted(load, 1)
+    burnt = metric(pair.nodes[1], "ration_leased_burnt_units_total")
     pair.nodes[0].start()
     assert max(admitted) <= AMOUNT
-    assert sum(AMOUNT - n for n in admitted) <= load.lost()
+    print(f"{admitted} of {AMOUNT}, {load.lost()} not answered, {burnt} burnt, in time: {in_time}")
+    if in_time:  # else units may be lost whose grant was on its way
+        assert sum(AMOUNT - n for n in admitted) <= load.lost() + burnt
 
 
 def test_the_leases_of_a_frozen_process_are_left_alone(pair):

@@ -43,7 +43,7 @@ def test_all_mistakes_in_the_rules_are_reported_at_once(gateway):
 @pytest.mark.parametrize("settings, message", [
     ({"zone": "ration_zone 1k;"}, 'zone of "1k" is too small'),
     ({"zone": "ration_zone many;"}, 'invalid size "many"'),
-    ({"zone": "ration_zone 8m size=3;"}, 'invalid parameter "size=3"; there is state=FILE only'),
+    ({"zone": "ration_zone 8m size=3;"}, 'invalid parameter "size=3"; there are state=FILE and usage=SIZE only'),
     ({"zone": "ration_zone 8m; ration_zone 8m;"}, '"ration_zone" directive is duplicate'),
     ({"http": "ration maybe;"}, 'invalid value "maybe"'),
     ({"http": "ration_status 200;"}, "value must be between 400 and 599"),

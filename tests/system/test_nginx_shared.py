@@ -2,7 +2,9 @@
 """nginx and rationd on one state: one count, and what the admin port changes is in force
 in nginx within a second or so."""
 
+import os
 import shutil
+import signal
 
 import pytest
 
@@ -96,3 +98,67 @@ def test_an_outcome_reported_to_the_daemon_counts_in_nginx(pair):
     daemon.admin("POST", "/v1/state/reset", {"rule": "api", "attributes": {"ip": "127.0.0.1"}})
     assert g.ask("/status/401")[0] == 401
     wait_for(lambda: b"guesses" in g.ask("/status/200")[2], "three guesses")
+
+
+USAGE = """
+limits:
+  - {name: api, key: ip, limit: 6 per 7 days, algorithm: fixed-window, usage: {per: year}}
+  - {name: guesses, key: ip, limit: 100 per 7 days, charge_on: status 401, when: {path: /status/**}, usage: {per: year}}
+"""
+
+
+def usage(daemon, **filters):
+    query = "&".join(f"{name}={value}" for name, value in filters.items())
+    answer = daemon.admin("GET", f"/v1/usage?{query}")
+    assert answer.status == 200, answer
+    return {(row["rule"], row["client"]): (row["admitted"], row["refused"]) for row in answer.json["usage"]}
+
+
+def test_workers_and_rationd_count_usage_together(gateway, upstream, tmp_path):
+    g = gateway(USAGE, server=proxied(upstream))
+    folder = tmp_path / "rationd"
+    folder.mkdir()
+    with Daemon(folder, USAGE, ["--state", str(tmp_path / "state"), "--workers", "1"]) as daemon:
+        check = {"attributes": {"ip": "127.0.0.1", "path": "/x"}}
+        assert g.statuses(4) == [200] * 4
+        assert daemon.http("POST", "/v1/check", check).json["allowed"]
+        assert g.ask("/status/401")[0] == 401
+        assert g.statuses(3) == [429] * 3
+        wait_for(lambda: usage(daemon) == {("api", "127.0.0.1"): (6, 3), ("guesses", "127.0.0.1"): (1, 0)},
+                 "all are counted")
+
+
+def test_a_worker_that_is_killed_leaves_what_it_has_answered(gateway, upstream, tmp_path):
+    g = gateway(USAGE.replace("6 per", "1000000 per"), server=proxied(upstream), killed=True)
+    folder = tmp_path / "rationd"
+    folder.mkdir()
+    with Daemon(folder, USAGE, ["--state", str(tmp_path / "state"), "--workers", "1"]) as daemon:
+        for told in range(10, 60, 10):
+            assert g.statuses(10) == [200] * 10
+            before = g.workers()
+            for worker in before:
+                os.kill(worker, signal.SIGKILL)
+            assert usage(daemon)[("api", "127.0.0.1")] == (told, 0)
+            wait_for(lambda old=set(before): len(set(g.workers()) - old) == len(old), "new workers")
+
+
+def test_a_reload_that_brings_usage_makes_its_file(gateway, upstream, tmp_path):
+    g = gateway(RULES, server=proxied(upstream))
+    file = tmp_path / "state.usage"
+    assert g.ask()[0] == 200 and not file.exists()
+    g.write(USAGE, zone=f"ration_zone 8m state={tmp_path}/state usage=2m;")
+    g.reload()
+    assert file.stat().st_size == 2 << 20
+    with Daemon(tmp_path, USAGE, ["--state", str(tmp_path / "state")]) as daemon:
+        wait_for(lambda: g.ask()[0] in (200, 429) and usage(daemon), "new workers count")
+
+
+@pytest.mark.parametrize("zone, message", [
+    ("usage=1k", 'zone of "1k" is too small; it needs 1048576 bytes'),
+    ("usage=much", 'invalid size "much" of the zone'),
+    ("usage=2m usage=2m", 'invalid parameter "usage=2m"; there are state=FILE and usage=SIZE only, each once'),
+])
+def test_a_size_of_usage_that_cannot_be_is_refused(gateway, tmp_path, zone, message):
+    g = gateway(USAGE, start=False, zone=f"ration_zone 8m {zone};")
+    status, said = g.test()
+    assert status == 1 and message in said

@@ -4,8 +4,10 @@
 tests/system/test_usage_export.py exports many clients.
 """
 
+import contextlib
 import csv
 import datetime
+import http.server
 import io
 import json
 import os
@@ -415,6 +417,59 @@ def test_bad_corrections_change_nothing(served, change, status, words):
 def test_mistakes_on_the_command_line(served, args, words):
     answer = served.ration(*args)
     assert answer.status == 2 and answer.out == "" and words in answer.err, answer
+
+
+ROW = {"rule": "api", "client": "ada", "other": False, "period": "2026-10", "start": "2026-10-01T00:00:00Z",
+       "end": "2026-11-01T00:00:00Z", "zone": "UTC", "admitted": 5, "refused": 0, "corrected": 0, "units": 5}
+
+
+@contextlib.contextmanager
+def answering(*pages):
+    """A daemon that answers with these pages, one after the other."""
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            body = json.dumps(left.pop(0)).encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_):
+            pass
+
+    left = list(pages)
+    with http.server.HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=[0.01])
+        thread.start()
+        try:
+            yield f"127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_nodes_that_are_missing_are_named():
+    gone = [{"node": "web-3/5f0c", "last_report": 12, "unpublished": 4}]
+    pages = [{"usage": [ROW], "scope": "fleet", "missing": gone, "next": "1-2-3"},
+             {"usage": [{**ROW, "client": "bob"}], "scope": "fleet", "missing": []}]
+    for option in ("--csv", "--json"):
+        with answering(*pages) as address:
+            answer = run("usage", option, "--admin", address)
+        assert answer.status == 1 and "ada" in answer.out and "bob" in answer.out
+        assert answer.err.count('not complete: node "web-3/5f0c" reported last 12.0 s ago') == 1
+        assert option == "--csv" or answer.json["missing"] == gone
+    with answering({**pages[1]}) as address:
+        answer = run("usage", "--json", "--admin", address)
+        assert (answer.status, answer.err, answer.json["missing"]) == (0, "", [])
+
+
+@pytest.mark.parametrize("change", [{"admitted": "5"}, {"admitted": None}, {"corrected": 2**63}, {"client": 7},
+                                    {"client_hex": "6g"}, {"rule": None}], ids=str)
+def test_a_row_that_makes_no_sense_is_not_billed(change):
+    with answering({"usage": [{**ROW, **change}]}) as address:
+        answer = run("usage", "--csv", "--admin", address)
+    assert answer.status == 2 and "a row that makes no sense" in answer.err and "ada" not in answer.out
 
 
 def test_a_state_file_that_has_no_usage(served, tmp_path):

@@ -20,10 +20,12 @@ RULES = "limits: [{name: api, key: user, limit: 1000000 per minute, usage: true}
 GROWTH = 32 << 20
 
 
-def private_bytes(pid):
-    """Memory of its own, without the files that it maps. 0: it has ended."""
+def memory(pid):
+    """Bytes of its own that it has now, without the files that it maps, and the most that it ever had with
+    them. 0 and 0: it has ended."""
     with open(f"/proc/{pid}/status", encoding="ascii") as file:
-        return next((int(line.split()[1]) * 1024 for line in file if line.startswith("RssAnon:")), 0)
+        lines = dict(line.split(":", 1) for line in file)
+    return [int(lines.get(name, "0 kB").split()[0]) * 1024 for name in ("RssAnon", "VmHWM")]
 
 
 def fill(daemon):
@@ -49,20 +51,22 @@ def filled(tmp_path_factory):
 
 
 def watched(daemon, *args):
-    """Runs `ration usage`: yields its output, and afterwards checks the peaks of both programs."""
-    before = peak = private_bytes(daemon.process.pid)
+    """Runs `ration usage`: yields its output, and afterwards checks what both programs have needed."""
+    before, _ = memory(daemon.process.pid)
     env = {k: v for k, v in os.environ.items() if not k.startswith("RATION_")}
-    own_peak = 0
+    most = [before, 0]
     with subprocess.Popen([RATION, "usage", *map(str, args)], stdout=subprocess.PIPE,
                           env={**env, "RATION_ADMIN": daemon.addresses["admin"]}) as process:
+        pids, peaks = [daemon.process.pid, process.pid], [0, 0]
         while piece := process.stdout.read(1 << 20):
-            peak = max(peak, private_bytes(daemon.process.pid))
-            own_peak = max(own_peak, private_bytes(process.pid)) # it is no more than a zombie yet
+            for i, pid in enumerate(pids): # the process that has ended is a zombie until the block ends
+                own, peak = memory(pid)
+                most[i], peaks[i] = max(most[i], own), max(peaks[i], peak)
             yield piece
     assert process.returncode == 0
-    print(f"{' '.join(map(str, args))}: daemon {before >> 10} KiB before, {peak >> 10} KiB at most; "
-          f"ration {own_peak >> 10} KiB at most")
-    assert peak - before < GROWTH and own_peak < GROWTH
+    print(f"{' '.join(map(str, args))}: private memory of rationd {before >> 10} KiB before, {most[0] >> 10} KiB "
+          f"at most, of ration {most[1] >> 10} KiB; peaks with mapped files {peaks[0] >> 10} and {peaks[1] >> 10} KiB")
+    assert most[0] - before < GROWTH and most[1] < GROWTH
 
 
 def check(rows):

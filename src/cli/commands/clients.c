@@ -88,7 +88,7 @@ int rn_command_client_list(struct rn_daemon *d)
     struct rn_output out = rn_output_to(stdout, d->options);
     bool json = d->options->json, any = false, ok, more;
     struct rn_columns columns;
-    uint64_t next = 0;
+    uint64_t next = 0, automatic = 0;
 
     rn_columns_init(&columns, ban ? ban_titles : override_titles, ban ? 3 : 5);
     do {
@@ -105,6 +105,10 @@ int rn_command_client_list(struct rn_daemon *d)
         rn_columns_write(&columns, &out, 0);
     else if (ok)
         rn_output_put(&out, RN_PLAIN, "no %s\n", ban ? "bans" : "overrides");
+    if (ok && !json && rn_cli_json_u64(d->answer, "automatic", &automatic) && automatic != 0)
+        rn_output_put(&out, RN_DIM,
+                      "rules ban %" PRIu64 " client%s: ration reputation list --banned\n",
+                      automatic, automatic == 1 ? "" : "s");
     rn_columns_done(&columns);
     return ok ? RN_EXIT_OK : RN_EXIT_ERROR;
 }

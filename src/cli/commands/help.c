@@ -121,7 +121,8 @@ const char rn_help_ban[] =
     "usage: ration ban list\n"
     "       ration ban add ATTRIBUTE=VALUE... [--for TIME] [--reason TEXT]\n"
     "       ration ban delete ATTRIBUTE=VALUE...\n\n"
-    "Requests that have all of these attributes are refused.\n\n"
+    "Requests that have all of these attributes are refused. Bans by rules with escalate are not\n"
+    "among these: see ration reputation.\n\n"
     "  ATTRIBUTE=VALUE   ip=192.0.2.7, ip=198.51.100.0/24, user=mallory\n"
     "  --for TIME        how long: 90s, 10m, \"3 days\"; without it, until it is deleted\n"
     "  --reason TEXT     shown in the list and to the client\n" HELP_ADMIN
@@ -143,6 +144,18 @@ const char rn_help_usage[] =
     "  --units N         N more to bill; below 0: fewer\n"
     "  --note TEXT       why, for the daemon's log\n" HELP_ADMIN
     "\nExit status: 0 complete or corrected, 1 nodes are missing, 2 error.\n";
+
+const char rn_help_reputation[] =
+    "usage: ration reputation list [--rule NAME] [--banned]\n"
+    "       ration reputation lift [--rule NAME] ATTRIBUTE=VALUE...\n"
+    "       ration reputation lift --rule NAME --hash HASH\n\n"
+    "Clients that rules with escalate have banned, or count refusals of, and those that have\n"
+    "earned more under rules with earn. Lifting forgets the ban, its level and the refusals.\n"
+    "What was earned, and what the limits have counted, stays: see ration "
+    "reset.\n\n" HELP_ATTRIBUTES "  --rule NAME       only of this rule\n"
+    "  --banned          only clients that are banned now\n"
+    "  --hash HASH       the client with this hash, as in the list\n" HELP_ADMIN
+    "\nExit status: 0 done, 1 lift: there was nothing to forget, 2 error.\n";
 
 const char rn_help_rules[] =
     "usage: ration rules get\n"

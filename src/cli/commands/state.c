@@ -50,7 +50,20 @@ int rn_command_state(struct rn_daemon *d)
     else
         ok = rn_daemon_do(d, &(struct rn_daemon_request){.method = "GET", .target = target.data});
     rn_buf_done(&target);
-    return ok ? put_limits(d, "no limit applies") : RN_EXIT_ERROR;
+    if (!ok)
+        return RN_EXIT_ERROR;
+    struct rn_output out = rn_output_to(stdout, o);
+    const struct rn_cli_json *of = rn_cli_json_list(d->answer, "reputation");
+    int status = put_limits(d, "no limit applies");
+
+    for (; of != NULL && !o->json; of = of->next) {
+        struct rn_slice rule = rn_cli_json_text(of, "rule");
+        char before[RATION_NAME_SIZE + 2];
+
+        snprintf(before, sizeof before, "%.*s ", (int)rule.len, rule.data);
+        rn_daemon_reply_reputation(&out, before, of);
+    }
+    return status;
 }
 
 /* `{"attributes":{...},"rule":"..."`: the caller ends the object. */

@@ -23,6 +23,7 @@ struct row {
     size_t key_len; /* the key may contain NUL */
     uint64_t refused;
     double per_second; /* negative: unknown, the key was not in the previous list */
+    int64_t ban_ns;    /* 0: no rule bans it */
 };
 
 struct sample {
@@ -69,6 +70,7 @@ static void read_rows(const struct rn_cli_json *keys, struct sample *now,
         copy(row->key, &row->key_len, rn_cli_json_text(v, "key"));
         row->refused = 0;
         row->per_second = -1;
+        row->ban_ns = rn_cli_json_seconds(v, "banned_for");
         rn_cli_json_u64(v, "refused", &row->refused);
         for (size_t i = 0; before->at_ns != 0 && i < before->row_count; i++) {
             const struct row *b = &before->rows[i];
@@ -147,14 +149,15 @@ static void put_head(const struct rn_output *out, const struct rn_daemon *d, con
 
 static void put_rows(const struct rn_output *out, const struct sample *s, uint64_t most)
 {
-    static const char *const titles[] = {">refused", ">per second", "rule", "key"};
+    static const char *const titles[] = {">refused", ">per second", "rule", "key", "banned for"};
     struct rn_columns columns;
+    char text[RN_TIME_TEXT];
 
     if (s->row_count == 0) {
         rn_output_put(out, RN_PLAIN, "no request has been refused\n");
         return;
     }
-    rn_columns_init(&columns, titles, 4);
+    rn_columns_init(&columns, titles, 5);
     for (size_t i = 0; i < s->row_count && i < most; i++) {
         const struct row *row = &s->rows[i];
 
@@ -165,6 +168,7 @@ static void put_rows(const struct rn_output *out, const struct sample *s, uint64
             rn_columns_put(&columns, "%.1f", row->per_second);
         rn_columns_text(&columns, rn_slice_of(row->rule));
         rn_columns_text(&columns, (struct rn_slice){row->key, row->key_len});
+        rn_columns_put(&columns, "%s", row->ban_ns != 0 ? rn_output_time(row->ban_ns, text) : "");
     }
     rn_columns_write(&columns, out, 0);
     rn_columns_done(&columns);
@@ -192,6 +196,8 @@ static void put_json(const struct sample *s, uint64_t most)
             rn_members_null(&m, "per_second");
         else
             rn_output_number(&m, "per_second", s->rows[i].per_second, 3);
+        if (s->rows[i].ban_ns != 0)
+            rn_members_seconds(&m, "banned_for", s->rows[i].ban_ns);
         rn_members_close(&m, '}');
     }
     rn_members_close(&m, ']');

@@ -23,7 +23,8 @@ struct printer {
     const struct rn_options *options;
     struct rn_output out;
     struct rn_columns columns;
-    struct rn_buf text; /* rows as CSV or JSON that are not printed yet */
+    struct rn_buf text;    /* rows as CSV or JSON that are not printed yet */
+    struct rn_buf missing; /* nodes whose usage is not complete, as JSON; empty: one node only */
     uint64_t rows;
     bool flushed;
 };
@@ -94,8 +95,8 @@ static bool flush(struct printer *p)
     return !ferror(stdout); /* main.c says that the output could not be written */
 }
 
-/* Prints the rest. `missing` are nodes whose usage may not be complete. */
-static bool end(struct printer *p, const struct rn_cli_json *missing)
+/* Prints the rest. */
+static bool end(struct printer *p)
 {
     bool table = !p->options->csv && !p->options->json;
 
@@ -103,10 +104,9 @@ static bool end(struct printer *p, const struct rn_cli_json *missing)
         rn_output_put(&p->out, RN_PLAIN, "no usage; a rule counts it with usage: true\n");
     if (p->options->json) {
         rn_buf_put_literal(&p->text, "]");
-        if (missing != NULL) {
+        if (p->missing.len != 0)
             rn_buf_put_literal(&p->text, ",\"missing\":");
-            rn_cli_json_write(&p->text, missing);
-        }
+        rn_buf_put_slice(&p->text, rn_buf_slice(&p->missing));
         rn_buf_put_literal(&p->text, "}\n");
     }
     if (table && p->rows != 0 && !p->flushed && !p->columns.text.failed) {
@@ -120,6 +120,7 @@ static void done(struct printer *p)
 {
     rn_columns_done(&p->columns);
     rn_buf_done(&p->text);
+    rn_buf_done(&p->missing);
 }
 
 /* --- from a daemon --------------------------------------------------------------------------- */
@@ -211,22 +212,27 @@ static bool print_page(struct rn_daemon *d, struct printer *p, struct rn_buf *na
     return true;
 }
 
-/* Complains of nodes that are missing. True if there are any. */
-static bool name_missing(const struct rn_daemon *d)
+/* Names the nodes that are missing, of the first page that lacks any: a node that comes back later
+ * is still missing there. True if there are any. */
+static bool name_missing(const struct rn_daemon *d, struct printer *p)
 {
+    const struct rn_cli_json *missing = rn_cli_json_get(d->answer, "missing");
     const struct rn_cli_json *node = rn_cli_json_list(d->answer, "missing");
-    bool any = node != NULL;
 
-    for (; node != NULL; node = node->next) {
-        struct rn_slice name = rn_cli_json_text(node, "node");
+    if (missing == NULL)
+        return false;
+    rn_buf_clear(&p->missing);
+    rn_cli_json_write(&p->missing, missing);
+    for (const struct rn_cli_json *n = node; n != NULL; n = n->next) {
+        struct rn_slice name = rn_cli_json_text(n, "node");
         char text[RN_TIME_TEXT];
 
-        rn_output_error("not complete: node %s reported last %s ago; what it has counted since "
-                        "then is missing",
+        rn_output_error("not complete: node %s reported last %s ago, and what it has not reported "
+                        "is missing; export again when it is back",
                         rn_excerpt(name).text,
-                        rn_output_time(rn_cli_json_seconds(node, "last_report"), text));
+                        rn_output_time(rn_cli_json_seconds(n, "last_report"), text));
     }
-    return any;
+    return node != NULL;
 }
 
 static int show_daemon(struct rn_daemon *d)
@@ -241,16 +247,15 @@ static int show_daemon(struct rn_daemon *d)
         struct rn_slice next;
 
         ok = ask_page(d, cursor) && print_page(d, &printer, &name);
+        if (ok && !missing)
+            missing = name_missing(d, &printer);
         next = ok ? rn_cli_json_text(d->answer, "next") : (struct rn_slice){NULL, 0};
         more = next.data != NULL && !rn_slice_is(next, cursor);
         rn_slice_copy(cursor, sizeof cursor, next);
         if (more)
             ok = more = flush(&printer);
     } while (more);
-    if (ok) {
-        ok = end(&printer, rn_cli_json_get(d->answer, "missing"));
-        missing = name_missing(d);
-    }
+    ok = ok && end(&printer);
     done(&printer);
     rn_buf_done(&name);
     return !ok ? RN_EXIT_ERROR : missing ? RN_EXIT_REFUSED : RN_EXIT_OK;
@@ -302,7 +307,7 @@ static int show_file(const struct rn_options *o)
         else if (query.cursor != 0)
             ok = flush(&printer);
     } while (ok && query.cursor != 0);
-    ok = ok && end(&printer, NULL);
+    ok = ok && end(&printer);
     done(&printer);
     rn_usage_file_close(file);
     return ok ? RN_EXIT_OK : RN_EXIT_ERROR;

@@ -260,6 +260,7 @@ static void put_rule(const struct rn_output *out, const struct rn_cli_json *rule
             put_limit(out, v);
         if (!rn_slice_is(why, "unlimited"))
             put_charge(out, rule);
+        rn_daemon_reply_reputation(out, "    ", rule);
     }
     rn_output_put(out, RN_PLAIN, "\n");
 }

@@ -102,6 +102,46 @@ void rn_daemon_reply_limits(const struct rn_output *out, const struct rn_cli_jso
     rn_columns_done(&columns);
 }
 
+static void put_escalate(const struct rn_output *out, const struct rn_cli_json *escalate)
+{
+    uint64_t after = 0, refusals = 0, level = 0;
+    char text[RN_TIME_TEXT];
+
+    rn_cli_json_u64(escalate, "after", &after);
+    rn_cli_json_u64(escalate, "refusals", &refusals);
+    rn_cli_json_u64(escalate, "level", &level);
+    if (rn_cli_json_is_true(escalate, "banned"))
+        rn_output_put(out, RN_BAD, "banned for %s",
+                      rn_output_time(rn_cli_json_seconds(escalate, "ends_after"), text));
+    else
+        rn_output_put(out, RN_PLAIN, "%" PRIu64 " of %" PRIu64 " refusals within %s", refusals,
+                      after, rn_output_time(rn_cli_json_seconds(escalate, "within"), text));
+    if (level != 0)
+        rn_output_put(out, RN_PLAIN, ", level %" PRIu64, level);
+    rn_output_put(out, RN_PLAIN, "; the next ban takes %s\n",
+                  rn_output_time(rn_cli_json_seconds(escalate, "next_ban"), text));
+}
+
+void rn_daemon_reply_reputation(const struct rn_output *out, const char *before,
+                                const struct rn_cli_json *of)
+{
+    const struct rn_cli_json *escalate = rn_cli_json_get(of, "escalate"),
+                             *earn = rn_cli_json_get(of, "earn");
+    char text[RN_TIME_TEXT];
+
+    if (escalate != NULL) {
+        rn_output_put(out, RN_DIM, "%sescalate ", before);
+        put_escalate(out, escalate);
+    }
+    if (earn != NULL) {
+        rn_output_put(out, RN_DIM, "%searn    ", before);
+        rn_output_put(out, RN_PLAIN, "%d%% of the limit; %d%% more for each %s, up to %d%%\n",
+                      rn_cli_json_percent(earn, "earned"), rn_cli_json_percent(earn, "add"),
+                      rn_output_time(rn_cli_json_seconds(earn, "every"), text),
+                      rn_cli_json_percent(earn, "up_to"));
+    }
+}
+
 void rn_daemon_reply_attributes(const struct rn_output *out, const struct rn_cli_json *attributes)
 {
     const struct rn_cli_json *v = attributes != NULL ? attributes->first : NULL;

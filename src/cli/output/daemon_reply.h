@@ -18,6 +18,10 @@ void rn_daemon_reply_outcome(const struct rn_cli_json *decision, unsigned status
 /* Prints the limits of /v1/state and similar answers, with what is left of each. */
 void rn_daemon_reply_limits(const struct rn_output *out, const struct rn_cli_json *first);
 
+/* Prints what a rule with `escalate` or `earn` keeps of a client, each on a line after `before`. */
+void rn_daemon_reply_reputation(const struct rn_output *out, const char *before,
+                                const struct rn_cli_json *of);
+
 /* Prints an object of attributes: `ip "192.0.2.7", user "ada"`. */
 void rn_daemon_reply_attributes(const struct rn_output *out, const struct rn_cli_json *attributes);
 /* The same as a table cell: ip=192.0.2.7 user=ada. */

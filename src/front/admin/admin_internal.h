@@ -53,6 +53,9 @@ struct rn_author rn_admin_author(const struct rn_http_context *c);
 /* The attributes of ws->params for a log line, as much of them as front->log_keys allows:
  * ip=192.0.2.7 api_key=sk_l... The text is in ws->scratch: log first, then answer. */
 struct rn_slice rn_admin_client(struct rn_http_context *c);
+/* As much of one value as `keys` allows. */
+void rn_admin_put_value(struct rn_buf *out, enum rn_log_keys keys, struct rn_slice name,
+                        struct rn_slice value);
 
 /* --- the routes --------------------------------------------------------------------------- */
 
@@ -80,6 +83,9 @@ void rn_admin_explain(struct rn_http_context *c);
 void rn_admin_get_state(struct rn_http_context *c);
 void rn_admin_reset(struct rn_http_context *c);
 void rn_admin_adjust(struct rn_http_context *c);
+/* Answers why the state of a client under `rule` (data NULL: all that apply) could not be changed.
+ */
+void rn_admin_fail_state(struct rn_http_context *c, int code, struct rn_slice rule);
 
 /* signals.c */
 void rn_admin_put_signal(struct rn_http_context *c);
@@ -98,6 +104,17 @@ bool rn_admin_usage_rule(struct rn_http_context *c, struct rn_slice rule);
 /* Answers with the error of a question about usage. */
 void rn_admin_usage_fail(struct rn_http_context *c, int code, struct rn_slice rule,
                          const struct ration_error *error);
+
+/* reputation.c */
+void rn_admin_get_reputation(struct rn_http_context *c);
+void rn_admin_lift(struct rn_http_context *c);
+/* A member `key`, of any bytes. Readers of JSON refuse a NUL: it is written as U+FFFD, as are bytes
+ * that are not UTF-8. */
+void rn_admin_put_key(struct rn_members *m, struct rn_slice key);
+/* A member `banned_for`, if the rule bans the client with this hash. */
+void rn_admin_put_ban_of(struct rn_members *m, struct ration *r, struct rn_slice rule,
+                         uint64_t hash);
+void rn_admin_metrics_put_reputation(struct rn_buf *out, struct rn_front *front);
 
 /* clients.c */
 void rn_admin_get_overrides(struct rn_http_context *c);

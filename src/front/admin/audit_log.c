@@ -42,8 +42,8 @@ static size_t plain_bytes(struct rn_slice name, struct rn_slice value)
     return 0;
 }
 
-static void put_value(struct rn_buf *out, enum rn_log_keys keys, struct rn_slice name,
-                      struct rn_slice value)
+void rn_admin_put_value(struct rn_buf *out, enum rn_log_keys keys, struct rn_slice name,
+                        struct rn_slice value)
 {
     size_t shown = keys == RN_KEYS_FULL ? value.len : 0;
 
@@ -71,7 +71,8 @@ struct rn_slice rn_admin_client(struct rn_http_context *c)
             rn_buf_put_char(text, ' ');
         rn_buf_put_slice(text, name);
         rn_buf_put_char(text, '=');
-        put_value(text, c->front->log_keys, name, (struct rn_slice){a->value, a->value_len});
+        rn_admin_put_value(text, c->front->log_keys, name,
+                           (struct rn_slice){a->value, a->value_len});
     }
     return rn_buf_slice(text);
 }

@@ -3,8 +3,10 @@
  * Overrides and bans: setting, deleting and listing them. Each has an id, the number of the
  * change that set it.
  */
-#include "limiter/clients/clients.h"
+#include <ration/reputation.h>
+
 #include "front/admin/admin_internal.h"
+#include "limiter/clients/clients.h"
 #include "limiter/rulebook/explain.h"
 
 #define PAGE_COUNT 1000              /* entries of a page by default */
@@ -272,6 +274,16 @@ static int list_client(void *arg, const struct ration_override *o)
     return 0;
 }
 
+/* How many clients rules ban, if rules do so at all: they are listed elsewhere. */
+static void put_automatic(struct rn_members *m, struct ration *r)
+{
+    struct ration_reputation_totals totals;
+
+    ration_reputation_totals(r, &totals);
+    if (totals.capacity != 0)
+        rn_members_u64(m, "automatic", totals.banned);
+}
+
 static void list(struct rn_http_context *c, bool ban)
 {
     struct rn_admin_params params;
@@ -290,6 +302,8 @@ static void list(struct rn_http_context *c, bool ban)
     int code = rn_clients_each(c->front->limiter, ban, &listing, list_client, &page);
 
     rn_members_close(&page.m, ']');
+    if (ban)
+        put_automatic(&page.m, c->front->limiter);
     if (page.more)
         rn_members_u64(&page.m, "next", page.last);
     if (code != 0)

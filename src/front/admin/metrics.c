@@ -336,6 +336,7 @@ void rn_admin_metrics(struct rn_http_context *c)
     rn_buf_clear(out);
     rn_admin_metrics_put_rules(out, front);
     rn_admin_metrics_put_signals(out, front);
+    rn_admin_metrics_put_reputation(out, front);
     put_reloads(out, front);
     put_databases(out, front);
     put_conversations(out, front);

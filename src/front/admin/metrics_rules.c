@@ -33,6 +33,12 @@ static const struct counter {
     {offsetof(struct ration_totals, uncollected), "ration_uncollected_units_total",
      "ration_rule_uncollected_units_total",
      "Units of late debits that no limit could hold: beyond one capacity below empty."},
+    {offsetof(struct ration_totals, bans), "ration_bans_begun_total",
+     "ration_rule_bans_begun_total", "Bans that rules with escalate have begun."},
+    {offsetof(struct ration_totals, ban_refusals), "ration_ban_refusals_total",
+     "ration_rule_ban_refusals_total", "Requests refused because a rule has banned the client."},
+    {offsetof(struct ration_totals, lifted), "ration_bans_lifted_total",
+     "ration_rule_bans_lifted_total", "Bans and counts of refusals that were lifted."},
     {offsetof(struct ration_totals, errors), "ration_decision_errors_total",
      "ration_rule_errors_total", "Decisions that could not be made."},
 };

@@ -72,18 +72,20 @@ static const struct rn_param_member members[] = {
     {"shadow", RN_ADMIN_SHADOW, RN_VALUE_FLAG, AT(shadow), NULL},
     {"matching", RN_ADMIN_MATCHING, RN_VALUE_FLAG, AT(matching), NULL},
     {"value", RN_ADMIN_VALUE, RN_VALUE_OTHER, 0, read_value},
+    {"hash", RN_ADMIN_HASH, RN_VALUE_TEXT, AT(hash), NULL},
     /* For suggestions only: rn_admin_params_read_one reads these. */
     {"count", RN_ADMIN_COUNT, RN_VALUE_OTHER, 0, NULL},
     {"limit", RN_ADMIN_PAGE, RN_VALUE_OTHER, 0, NULL},
     {"after", RN_ADMIN_PAGE, RN_VALUE_OTHER, 0, NULL},
+    {"banned", RN_ADMIN_BANNED, RN_VALUE_OTHER, 0, NULL},
 };
 _Static_assert(COUNT(members) <= RN_PARAMS_MEMBERS_MAX, "rn_params_suggest has room for all names");
 
 int rn_admin_params_read(struct rn_admin_params *params, struct rn_json *json, unsigned allowed)
 {
-    return rn_params_read_members(members, COUNT(members), params, json,
-                                  allowed & ~(unsigned)(RN_ADMIN_COUNT | RN_ADMIN_PAGE),
-                                  &params->given);
+    return rn_params_read_members(
+        members, COUNT(members), params, json,
+        allowed & ~(unsigned)(RN_ADMIN_COUNT | RN_ADMIN_PAGE | RN_ADMIN_BANNED), &params->given);
 }
 
 static int read_number(struct rn_slice name, struct rn_slice value, uint64_t max, uint64_t *number,
@@ -116,6 +118,13 @@ int rn_admin_params_read_one(struct rn_admin_params *params, struct rn_slice nam
             return 0;
         return rn_error_set(error, RATION_EINVAL, 0,
                             "after must be an id, such as the number behind \"next\", found %s",
+                            rn_excerpt(value).text);
+    }
+    if ((allowed & RN_ADMIN_BANNED) && rn_slice_is(name, "banned")) {
+        params->banned = rn_slice_is(value, "true");
+        if (params->banned || rn_slice_is(value, "false"))
+            return 0;
+        return rn_error_set(error, RATION_EINVAL, 0, "banned must be true or false, found %s",
                             rn_excerpt(value).text);
     }
     if (!(allowed & RN_ADMIN_ATTRIBUTES) || name.len == 0) {

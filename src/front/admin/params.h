@@ -24,6 +24,8 @@ enum rn_admin_param {
     RN_ADMIN_PAGE = 2048,  /* limit and after, in query strings only */
     RN_ADMIN_MATCHING = 4096,
     RN_ADMIN_VALUE = 8192,
+    RN_ADMIN_HASH = 16384,   /* of a client's key */
+    RN_ADMIN_BANNED = 32768, /* in query strings only */
 };
 
 /* Slices point into what was read. */
@@ -36,7 +38,8 @@ struct rn_admin_params {
     struct rn_slice limit; /* as text, not parsed */
     int64_t for_ns;        /* 0: for ever */
     struct rn_slice note, reason;
-    bool shadow, matching;
+    struct rn_slice hash; /* as text, not parsed */
+    bool shadow, matching, banned;
     double value; /* of a signal */
     uint64_t count;
     uint64_t page;  /* entries of it; 0: not given */
@@ -47,7 +50,7 @@ struct rn_admin_params {
  * json->error. */
 int rn_admin_params_read(struct rn_admin_params *params, struct rn_json *json, unsigned allowed);
 
-/* Reads one parameter of a query string: rule, count, limit and after if they are allowed,
+/* Reads one parameter of a query string: rule, count, limit, after and banned if they are allowed,
  * anything else as an attribute of the client if those are. Changes `name` to lower case in
  * place. 0, or RATION_EINVAL with `error`. */
 int rn_admin_params_read_one(struct rn_admin_params *params, struct rn_slice name,

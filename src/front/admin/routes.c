@@ -151,6 +151,8 @@ static const struct rn_route routes[] = {
     {RN_PUT, "/v1/bans", rn_admin_put_ban},
     {RN_DELETE, "/v1/bans", rn_admin_delete_ban},
     {RN_DELETE, "/v1/bans/", rn_admin_delete_ban},
+    {RN_GET, "/v1/reputation", rn_admin_get_reputation},
+    {RN_DELETE, "/v1/reputation", rn_admin_lift},
     {RN_GET, "/v1/signals", rn_admin_get_signals},
     {RN_PUT, "/v1/signals/", rn_admin_put_signal},
     {RN_GET, "/v1/usage", rn_admin_get_usage},

@@ -147,6 +147,41 @@ static bool put_limits(struct rn_http_context *c, struct rn_members *m, struct r
     return false;
 }
 
+/* What one rule keeps of the client. The member `reputation` is there if a rule keeps something. */
+static int list_reputation(void *arg, const struct rn_explained_rule *seen)
+{
+    struct listing *l = arg;
+
+    if (!seen->applies || (!seen->rule->escalate && !seen->rule->earn) ||
+        (l->rule.data && !rn_slice_equal(l->rule, seen->rule->name)))
+        return 0;
+    if (!l->found)
+        rn_members_open(l->m, "reputation", '[');
+    l->found = true;
+    rn_members_open(l->m, NULL, '{');
+    rn_members_text(l->m, "rule", seen->rule->name);
+    rn_explanation_put_reputation(l->m, seen);
+    rn_members_close(l->m, '}');
+    return 0;
+}
+
+/* False after answering. */
+static bool put_reputation(struct rn_http_context *c, struct rn_members *m, struct rn_slice rule)
+{
+    struct ration_request request = rn_admin_request(c);
+    struct listing l = {.m = m, .rule = rule};
+    int code = rn_explain_run(c->front->limiter, &(struct rn_explain){.request = &request,
+                                                                      .now_ns = RATION_NOW,
+                                                                      .arg = &l,
+                                                                      .see = list_reputation});
+
+    if (l.found)
+        rn_members_close(m, ']');
+    if (code != 0)
+        refuse_store(c, code);
+    return code == 0;
+}
+
 void rn_admin_get_state(struct rn_http_context *c)
 {
     struct rn_admin_params params;
@@ -156,7 +191,7 @@ void rn_admin_get_state(struct rn_http_context *c)
         (params.rule.data && !rn_admin_find_rule(c, params.rule)))
         return;
     m = rn_admin_begin(c);
-    if (put_limits(c, &m, params.rule))
+    if (put_limits(c, &m, params.rule) && put_reputation(c, &m, params.rule))
         rn_admin_end(c, &m, 200);
 }
 
@@ -168,14 +203,14 @@ static struct rn_slice rule_text(const struct rn_admin_params *params)
     return params->rule.data ? params->rule : RN_SLICE("all");
 }
 
-static void fail(struct rn_http_context *c, int code, const struct rn_admin_params *params)
+void rn_admin_fail_state(struct rn_http_context *c, int code, struct rn_slice rule)
 {
     switch (code) {
     case RATION_ENORULE:
-        (void)rn_admin_find_rule(c, params->rule); /* answers that there is none */
+        (void)rn_admin_find_rule(c, rule); /* answers that there is none */
         break;
     case RATION_EUNMATCHED:
-        refuse_unmatched(c, params->rule);
+        refuse_unmatched(c, rule);
         break;
     case RATION_EPLACES:
         rn_front_http_error(c, 400, "bad_request",
@@ -215,7 +250,7 @@ void rn_admin_reset(struct rn_http_context *c)
     code = ration_state_reset(c->front->limiter, &request, params.rule.data, params.rule.len,
                               RATION_NOW, &count);
     if (code != 0) {
-        fail(c, code, &params);
+        rn_admin_fail_state(c, code, params.rule);
         return;
     }
     rn_admin_log(c, "state.reset", RN_LOG_TEXT("rule", rule_text(&params)),
@@ -252,7 +287,7 @@ void rn_admin_adjust(struct rn_http_context *c)
                : ration_state_set_remaining(c->front->limiter, &request, params.rule.data,
                                             params.rule.len, params.remaining, RATION_NOW);
     if (code != 0) {
-        fail(c, code, &params);
+        rn_admin_fail_state(c, code, params.rule);
         return;
     }
     rn_admin_log(c, "state.adjust", RN_LOG_TEXT("rule", rule_text(&params)),

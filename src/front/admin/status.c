@@ -169,8 +169,10 @@ void rn_admin_top(struct rn_http_context *c)
             rn_members_text(&m, "rule", rn_slice_of(keys[i].rule));
         else
             rn_members_null(&m, "rule");
-        rn_members_text(&m, "key", (struct rn_slice){keys[i].name, keys[i].name_len});
+        rn_admin_put_key(&m, (struct rn_slice){keys[i].name, keys[i].name_len});
         rn_members_u64(&m, "refused", keys[i].refused);
+        if (keys[i].rule[0])
+            rn_admin_put_ban_of(&m, c->front->limiter, rn_slice_of(keys[i].rule), keys[i].hash);
         rn_members_close(&m, '}');
     }
     rn_members_close(&m, ']');

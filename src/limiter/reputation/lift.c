@@ -101,7 +101,12 @@ int ration_reputation_lift_hash(struct ration *r, const char *rule, size_t rule_
 
     if (any) {
         l.rule_hash = rn_reputation_rule_of(r, any);
-        code = lift(r, &l) ? 0 : RATION_EGONE;
+        uint64_t found =
+            rn_records_rule(&r->reputation.records, rn_records_key(hash, RN_RECORD_OFFENCES));
+
+        /* A record of another rule stays. One that is not known here may be known elsewhere. */
+        if (found == 0 || found == l.rule_hash)
+            code = lift(r, &l) ? 0 : RATION_EGONE;
     }
     rn_pin_drop(&pin);
     return code;

@@ -5,6 +5,7 @@
 
 #include "limiter/decide/workspace.h"
 #include "limiter/factor.h"
+#include "limiter/reputation/reputation.h"
 #include "rules/report/report.h"
 
 /* Looks at what the rule alone would say. */
@@ -21,6 +22,10 @@ static void look(struct rn_gathered *g, const struct ration_request *request,
     seen->error = rn_gather_run(g, true, outcome);
     seen->overridden = g->rule_count != 0 && g->rules[0].instead != NULL;
     seen->factor = rn_rule_follows(seen->rule) ? rn_factor_get(g->book, seen->rule) : 0;
+    seen->reputation.earned_percent = 100;
+    if (g->tx.n != 0 && (seen->rule->escalate || seen->rule->earn))
+        rn_reputation_look(g->r, seen->rule, g->tx.items[0].key ^ g->tx.items[0].limit->salt,
+                           rn_limiter_now(g->r, g->tx.now_ns), &seen->reputation);
     seen->outcome = outcome;
     seen->limits = g->limits;
     seen->items = g->tx.items;

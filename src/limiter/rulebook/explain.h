@@ -6,6 +6,7 @@
 #ifndef RN_LIMITER_RULEBOOK_EXPLAIN_H
 #define RN_LIMITER_RULEBOOK_EXPLAIN_H
 
+#include <ration/reputation.h>
 #include <ration/rules.h>
 
 #include "rules/match/match.h"
@@ -20,9 +21,10 @@ struct rn_explained_rule {
     /* If it applies: */
     const struct rn_match *match;
     uint64_t cost;
-    bool overridden; /* the limits are of an override, not of the tier */
-    unsigned factor; /* in force, in percent; 0: the rule has no factors */
-    int error;       /* 0, or why there are no verdicts */
+    bool overridden;                     /* the limits are of an override, not of the tier */
+    unsigned factor;                     /* in force, in percent; 0: the rule has no factors */
+    struct ration_reputation reputation; /* of the client, if the rule has escalate or earn */
+    int error;                           /* 0, or why there are no verdicts */
     /* The verdicts of `limits` as if this rule were the only one; at most RATION_OUTCOME_LIMITS. */
     const struct ration_outcome *outcome;
     const struct rn_rule_limit *const *limits;

@@ -109,7 +109,7 @@ bool rn_usage_prepare(struct ration *r, const struct rn_ruleset *ruleset, struct
                             error.text);
             return false;
         }
-        if (slot_of(r->usage.file, rule) < 0) {
+        if (slot_of(__atomic_load_n(&r->usage.file, __ATOMIC_ACQUIRE), rule) < 0) {
             rn_report_error(report, at,
                             "%s has usage, and the usage file has no room for more than %u rules, "
                             "former ones included; give it more memory (rationd: --usage-memory), "

@@ -170,12 +170,41 @@ static void wipe_past(struct rn_usage_file *file, uint64_t tag, int64_t now_s)
     }
 }
 
-/* Sets the tag of a free entry, unless another thread has set it somewhere meanwhile. */
-static struct rn_usage_counts *claim(struct rn_usage_file *file, uint64_t tag)
+static unsigned count_free(const struct rn_usage_group *group)
 {
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < RN_USAGE_ENTRIES; i++)
+        count += __atomic_load_n(&group->tags[i], __ATOMIC_RELAXED) == 0;
+    return count;
+}
+
+/* The first choice while half of it is free, so that most entries are found at once; then the
+ * emptiest, so that the file fills evenly: the first client finds no room when about 85 percent are
+ * in use. NULL: all are full. */
+static struct rn_usage_group *choose_group(const struct rn_usage_file *file, uint64_t tag)
+{
+    struct rn_usage_group *best = NULL;
+    unsigned most = 0;
+
     for (unsigned choice = 0; choice < RN_USAGE_CHOICES; choice++) {
         struct rn_usage_group *group = rn_usage_group_of(file, tag, choice);
+        unsigned count = count_free(group);
 
+        if (choice == 0 && count >= RN_USAGE_ENTRIES / 2)
+            return group;
+        best = count > most ? group : best;
+        most = count > most ? count : most;
+    }
+    return best;
+}
+
+/* Sets the tag of a free entry, unless another thread has set it in that group meanwhile. */
+static struct rn_usage_counts *claim(struct rn_usage_file *file, uint64_t tag)
+{
+    struct rn_usage_group *group;
+
+    while ((group = choose_group(file, tag)) != NULL)
         for (unsigned i = 0; i < RN_USAGE_ENTRIES; i++) {
             uint64_t there = 0;
 
@@ -187,7 +216,6 @@ static struct rn_usage_counts *claim(struct rn_usage_file *file, uint64_t tag)
             if (there == tag)
                 return &group->entries[i].counts;
         }
-    }
     return NULL;
 }
 
@@ -196,9 +224,10 @@ struct rn_usage_counts *rn_usage_file_make(struct rn_usage_file *file, uint64_t 
 {
     struct rn_usage_counts *counts = rn_usage_file_find(file, tag);
 
-    counts = counts ? counts : claim(file, tag);
     if (!counts) {
-        wipe_past(file, tag, now_s);
+        /* Before the entry is placed: what is past must not crowd a group. */
+        if (count_free(rn_usage_group_of(file, tag, 0)) < RN_USAGE_ENTRIES / 2)
+            wipe_past(file, tag, now_s);
         counts = claim(file, tag);
     }
     if (!counts || __atomic_load_n(&counts->about, __ATOMIC_ACQUIRE) != 0)

@@ -8,8 +8,9 @@
  *   regions  a byte for each RN_USAGE_REGION groups: something in them has changed
  *   groups   `group_count` times 8 entries
  *
- * An entry is one client of one rule in one period. It may lie in any of RN_USAGE_CHOICES groups,
- * which its tag gives: a hash of the rule's slot, the key and the start of the period.
+ * An entry is one client of one rule in one period. It may lie in any of RN_USAGE_CHOICES groups
+ * (two of which may be the same), which its tag gives: a hash of the rule's slot, the key and the
+ * start of the period.
  *
  *   tag      0: free, and the counters of the entry are 0
  *            RN_USAGE_WIPED: being wiped, to be free
@@ -33,7 +34,7 @@
 #define RN_USAGE_VERSION 1
 #define RN_USAGE_WIPED UINT64_C(1)
 #define RN_USAGE_ENTRIES 8
-#define RN_USAGE_CHOICES 4
+#define RN_USAGE_CHOICES 8 /* with 4, some clients find no room when half the file is in use */
 #define RN_USAGE_REGION 32
 #define RN_USAGE_OTHERS 64 /* more than a rule keeps periods */
 #define RN_USAGE_RULE_NAME RATION_NAME_SIZE

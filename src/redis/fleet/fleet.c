@@ -36,25 +36,16 @@ static void note_failure(struct rn_fleet *fleet, const char *why)
     fleet->apart = true;
 }
 
-bool rn_fleet_call(struct rn_fleet *fleet, enum rn_script script, const char *keys,
-                   const struct rn_slice *args, size_t arg_count, rn_script_reply *reply)
+bool rn_fleet_call_keys(struct rn_fleet *fleet, enum rn_script script, const struct rn_slice *keys,
+                        size_t key_count, const struct rn_slice *args, size_t arg_count,
+                        rn_script_reply *reply)
 {
-    static const char *const all[] = {
-        ['h'] = "ration:{fleet}:head",  ['n'] = "ration:{fleet}:nodes",
-        ['i'] = "ration:{fleet}:items", ['v'] = "ration:{fleet}:values",
-        ['e'] = "ration:{fleet}:ends",  ['f'] = "ration:{fleet}:factors",
-    };
-    struct rn_slice names[5];
-    size_t count = 0;
-
-    for (; keys[count] != '\0'; count++)
-        names[count] = rn_slice_of(all[(unsigned char)keys[count]]);
     fleet->calling = rn_redis_call(
         fleet->redis, &(struct rn_script_request){
                           .script = script,
                           .until_ns = rn_wheel_now(rn_loop_wheel(fleet->loop)) + RESEND_NS,
-                          .keys = names,
-                          .key_count = count,
+                          .keys = keys,
+                          .key_count = key_count,
                           .args = args,
                           .arg_count = arg_count,
                           .reply = reply,
@@ -64,12 +55,30 @@ bool rn_fleet_call(struct rn_fleet *fleet, enum rn_script script, const char *ke
     return fleet->calling;
 }
 
+bool rn_fleet_call(struct rn_fleet *fleet, enum rn_script script, const char *keys,
+                   const struct rn_slice *args, size_t arg_count, rn_script_reply *reply)
+{
+    static const char *const all[] = {
+        ['h'] = "ration:{fleet}:head",      ['n'] = "ration:{fleet}:nodes",
+        ['i'] = "ration:{fleet}:items",     ['v'] = "ration:{fleet}:values",
+        ['e'] = "ration:{fleet}:ends",      ['f'] = "ration:{fleet}:factors",
+        ['b'] = "ration:{fleet}:bans",      ['o'] = "ration:{fleet}:bans:order",
+        ['u'] = "ration:{fleet}:bans:over",
+    };
+    struct rn_slice names[5];
+    size_t count = 0;
+
+    for (; keys[count] != '\0'; count++)
+        names[count] = rn_slice_of(all[(unsigned char)keys[count]]);
+    return rn_fleet_call_keys(fleet, script, names, count, args, arg_count, reply);
+}
+
 static bool is_number(const redisReply *reply)
 {
     return reply->type == REDIS_REPLY_INTEGER && reply->integer >= 0;
 }
 
-static bool has_types(const redisReply *reply, const char *types)
+bool rn_fleet_has_types(const redisReply *reply, const char *types)
 {
     if (!types)
         return is_number(reply);
@@ -89,7 +98,7 @@ bool rn_fleet_called(struct rn_fleet *fleet, const redisReply *reply, const char
         note_failure(fleet, "no answer");
     else if (reply->type == REDIS_REPLY_ERROR)
         note_failure(fleet, reply->str);
-    else if (!has_types(reply, types))
+    else if (!rn_fleet_has_types(reply, types))
         note_failure(fleet, "the reply is not one of the script");
     else
         return true;
@@ -147,7 +156,8 @@ static bool take_ticket_keys(struct rn_fleet *fleet, const char *text, bool fres
 
 void rn_fleet_go_on(struct rn_fleet *fleet)
 {
-    if (fleet->calling || !fleet->in_touch || !fleet->options.changes)
+    if (fleet->calling || !fleet->in_touch || rn_fleet_bans_exchange(fleet) ||
+        rn_fleet_usage_publish(fleet) || !fleet->options.changes)
         return;
     if (fleet->version != fleet->latest)
         rn_fleet_fetch(fleet);
@@ -180,6 +190,10 @@ static bool compare_version(struct rn_fleet *fleet, const char *id, uint64_t ver
 
     if ((lost || fleet->doubt) && !rn_fleet_doubt(fleet, lost ? 0 : now_us - DOUBT_US))
         return false;
+    if (lost || fleet->doubt) {
+        rn_fleet_bans_doubt(fleet, lost);
+        rn_fleet_usage_doubt(fleet);
+    }
     fleet->doubt = false;
     if (lost) {
         snprintf(fleet->id, sizeof fleet->id, "%s", id);
@@ -208,6 +222,8 @@ static bool on_polled(void *arg, const redisReply *reply)
     atomic_store(&fleet->counts.nodes, nodes > 0 ? nodes : 1);
     fleet->in_touch =
         compare_version(fleet, reply->element[0]->str, (uint64_t)reply->element[1]->integer);
+    rn_fleet_bans_begin_round(fleet);
+    rn_fleet_usage_begin_round(fleet);
     if (!rn_fleet_factors_exchange(fleet))
         rn_fleet_go_on(fleet);
     return true;
@@ -258,6 +274,11 @@ void rn_fleet_leave(struct rn_fleet *fleet)
         poll(fleet);
 }
 
+bool rn_fleet_finish(struct rn_fleet *fleet)
+{
+    return rn_fleet_usage_finish(fleet);
+}
+
 /* --- start and end ------------------------------------------------------------------------- */
 
 int rn_fleet_new(struct rn_loop *loop, struct rn_redis *redis, struct ration *limiter,
@@ -285,6 +306,7 @@ int rn_fleet_new(struct rn_loop *loop, struct rn_redis *redis, struct ration *li
     fleet->again.fire = on_again;
     print_key(&limiter->ticket_key, fleet->tickets);
     rn_fleet_factors_init(fleet);
+    rn_fleet_usage_doubt(fleet); /* a kill may have lost what was to be published */
     if (options->changes) {
         rn_replication_begin(limiter);
         rn_fleet_rules_load(fleet);
@@ -303,6 +325,8 @@ void rn_fleet_free(struct rn_fleet *fleet)
     rn_replication_batch_done(&fleet->batch);
     rn_buf_done(&fleet->rules.text);
     free(fleet->factors.rules);
+    free(fleet->bans.rules);
+    free(fleet->usage.missing);
     free(fleet);
 }
 

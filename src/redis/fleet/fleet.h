@@ -15,6 +15,8 @@
 
 #include <stdatomic.h>
 
+#include <ration/usage.h>
+
 #include "limiter/limiter.h"
 #include "redis/redis.h"
 
@@ -44,8 +46,15 @@ struct rn_fleet_counts {
     _Atomic uint64_t published; /* changes of this node that Redis has */
     _Atomic uint64_t refused;   /* changes of other nodes that were malformed or had no room */
     _Atomic uint64_t failed;    /* calls */
-    _Atomic bool joined;        /* all shared changes have been in force here once */
-    _Atomic bool synced;        /* and are now, as far as is known */
+    /* Bans that rules with `escalate` began, and lifts of them. */
+    _Atomic uint64_t bans_published;  /* of this node, new to Redis */
+    _Atomic uint64_t bans_taken;      /* of other nodes, now in force here */
+    _Atomic uint64_t bans_refused;    /* malformed */
+    _Atomic uint64_t bans_dropped;    /* by Redis, as it has no room for more */
+    _Atomic uint64_t usage_published; /* rows of this node that Redis has; again if they changed */
+    _Atomic uint64_t usage_refused;   /* malformed; not counted in exports */
+    _Atomic bool joined;              /* all shared changes have been in force here once */
+    _Atomic bool synced;              /* and are now, as far as is known */
 };
 
 /* Starts to poll, and puts the rules of `rules_path` in force at once. All arguments are borrowed
@@ -57,6 +66,10 @@ int rn_fleet_new(struct rn_loop *loop, struct rn_redis *redis, struct ration *li
 void rn_fleet_free(struct rn_fleet *fleet);
 /* This node stops: it no longer counts. Changes of other nodes still apply. */
 void rn_fleet_leave(struct rn_fleet *fleet);
+
+/* After that, when nothing is decided any more: publishes the rest of the usage. True: that is
+ * done, or cannot be done; else ask again. */
+bool rn_fleet_finish(struct rn_fleet *fleet);
 
 /* Overrides or bans have changed on this node. */
 void rn_fleet_changed(struct rn_fleet *fleet);
@@ -81,6 +94,20 @@ struct rn_fleet_asked {
 /* All of them; valid until the loop goes on. Returns how many; 0 if Redis has been silent for so
  * long that nothing counts any more. */
 size_t rn_fleet_factors(const struct rn_fleet *fleet, const struct rn_fleet_asked **rules);
+/* The usage of clients that all nodes have published, as ration_usage_each; on a fiber, which it
+ * parks. RATION_ESTORE: Redis does not answer. A page may have a row more than asked for. */
+int rn_fleet_usage_each(struct rn_fleet *fleet, const struct ration_usage_query *query,
+                        int (*see)(void *, const struct ration_usage *), void *arg, uint64_t *next,
+                        struct ration_error *error);
+/* State files that Redis may lack rows of, as the last rn_fleet_usage_each found them; valid until
+ * the next one. Returns how many. */
+struct rn_fleet_missing {
+    char name[64 + 1 + 16 + 1]; /* machine/file */
+    int64_t silent_s;           /* since its last report */
+    uint64_t unpublished;       /* 0, or at least so many rows */
+};
+size_t rn_fleet_usage_missing(const struct rn_fleet *fleet,
+                              const struct rn_fleet_missing **missing);
 /* This node, as others name it: machine/node. */
 const char *rn_fleet_name(const struct rn_fleet *fleet);
 

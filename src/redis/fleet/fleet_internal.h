@@ -5,8 +5,10 @@
 
 #include "base/buf.h"
 #include "limiter/clients/replication.h"
+#include "limiter/reputation/reputation.h"
 #include "net/server.h"
 #include "redis/fleet/fleet.h"
+#include "redis/fleet/usage_internal.h"
 
 #define RN_FLEET_LOT 64        /* changes offered in one call */
 #define RN_FLEET_TICKET_KEYS 5 /* that sign tickets, at most: KEPT in fleet_poll.lua */
@@ -51,6 +53,23 @@ struct rn_fleet_factors {
     bool refusing;    /* the last reply had something malformed, which was logged */
 };
 
+/* Bans that rules with `escalate` began. */
+struct rn_fleet_bans {
+    uint64_t rules_of; /* the version of the book that the rules are of, + 1; 0: none */
+    uint64_t *rules;   /* hashes of the rules with escalate */
+    size_t count;
+    bool walking;     /* Redis has lost all: all bans in force are sent, whoever began them */
+    bool walked;      /* the call under way has some of them */
+    uint64_t cursor;  /* where that goes on */
+    uint64_t version; /* of the bans in Redis that were heard */
+    uint64_t told;    /* the last event of the ring that Redis has */
+    uint64_t sent;    /* ... once the call has been answered */
+    unsigned calls;   /* left in this round */
+    bool failed;      /* Redis refused the last call, which was logged */
+    bool refusing;    /* something malformed was logged */
+    struct rn_reputation_event events[RN_FLEET_LOT]; /* being read */
+};
+
 struct rn_fleet {
     struct rn_loop *loop;
     struct rn_redis *redis;
@@ -75,19 +94,28 @@ struct rn_fleet {
     struct rn_replication_batch batch;
     struct rn_fleet_rules rules;
     struct rn_fleet_factors factors;
+    struct rn_fleet_bans bans;
+    struct rn_fleet_usage usage;
     char tickets[RN_FLEET_TICKET_KEYS * 33]; /* the keys as Redis has them, newest first */
     struct rn_fleet_counts counts;
 };
 
 /* fleet.c: runs one of the fleet's scripts. `keys` names its keys by letters: h(ead), n(odes),
- * i(tems), v(alues), e(nds), f(actors). False: not sent. */
+ * i(tems), v(alues), e(nds), f(actors), b(ans), their o(rder), and when they are over: u(ntil).
+ * False: not sent. */
 bool rn_fleet_call(struct rn_fleet *fleet, enum rn_script script, const char *keys,
                    const struct rn_slice *args, size_t arg_count, rn_script_reply *reply);
+/* The same with keys of any name. */
+bool rn_fleet_call_keys(struct rn_fleet *fleet, enum rn_script script, const struct rn_slice *keys,
+                        size_t key_count, const struct rn_slice *args, size_t arg_count,
+                        rn_script_reply *reply);
 /* Ends the call. `types` are the types that the first elements of the reply must have, by letters:
  * s(tring), i(nteger, 0 or more); NULL: the reply must be an integer. False: the call has failed,
  * which is noted. */
 bool rn_fleet_called(struct rn_fleet *fleet, const redisReply *reply, const char *types);
-/* Does the next step: fetch, offer, or nothing. */
+/* Whether a reply is an array that begins with elements of these types; NULL: an integer. */
+bool rn_fleet_has_types(const redisReply *reply, const char *types);
+/* Does the next step: bans, usage, fetch, offer, or nothing. */
 void rn_fleet_go_on(struct rn_fleet *fleet);
 /* The same in a few milliseconds, after is_busy. */
 void rn_fleet_go_on_soon(struct rn_fleet *fleet);
@@ -110,6 +138,23 @@ bool rn_fleet_factors_exchange(struct rn_fleet *fleet);
  * Each call takes one line. False: the line is malformed, `host`: all of it. */
 bool rn_fleet_factors_read_host(struct rn_slice *said, char host[RN_FLEET_HOST]);
 bool rn_fleet_factors_read(struct rn_slice *said, unsigned *percent, struct rn_slice *rule);
+
+/* bans.c */
+void rn_fleet_bans_begin_round(struct rn_fleet *fleet);
+/* Redis may have lost bans of this node: sends again what the ring has. `lost`: it has lost all, so
+ * this node also sends and hears those of other nodes again. */
+void rn_fleet_bans_doubt(struct rn_fleet *fleet, bool lost);
+/* Sends what is new and hears the others. False: all is done in this round, or no rule has
+ * escalate, or the call was not sent. */
+bool rn_fleet_bans_exchange(struct rn_fleet *fleet);
+struct rn_fleet_ban {
+    uint64_t rule, hash;
+    uint32_t level; /* 0: lifted */
+    int64_t rest_ns;
+};
+/* For Redis, and from it. False: malformed. */
+void rn_fleet_ban_write(struct rn_buf *out, const struct rn_reputation_event *event);
+bool rn_fleet_ban_read(struct rn_slice text, struct rn_fleet_ban *ban);
 
 /* rules.c */
 void rn_fleet_rules_load(struct rn_fleet *fleet);

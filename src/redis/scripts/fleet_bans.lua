@@ -9,7 +9,7 @@
 -- ARGV: the version that the node knows; how many to return at most; then what is new, each
 --       "NAME LEVEL AGE REST": 32 digits; 0 for a lift; microseconds since it began; until it ends
 -- Reply: the version that the node knows then; 1 if there is more; how many were new to Redis; how
---       many had no room; then "NAME LEVEL REST", ... What is malformed comes as it is.
+--       many had no room; then "NAME LEVEL REST", ..., or "NAME ? VALUE": malformed
 
 local SECOND = 1000000
 local LONGEST, LIFTED = 366 * 86400 * SECOND, 30 * 86400 * SECOND
@@ -18,6 +18,10 @@ local time = redis.call('TIME')
 local now = time[1] * SECOND + time[2]
 local version = tonumber(redis.call('HGET', KEYS[1], 'bans') or 0) or 0
 local taken, dropped = 0, 0
+
+if not (version >= 0 and version < 2 ^ 52) then
+  version = 0
+end
 
 local function read(value)
   local level, began, ends = string.match(value or '', '^(%d%d?) (%d+) (%d+)$')
@@ -59,6 +63,14 @@ local function drop(name)
   redis.call('ZREM', KEYS[4], name)
 end
 
+-- A key of another type fails here, before anything is written.
+redis.call('HLEN', KEYS[2])
+redis.call('ZCARD', KEYS[3])
+for _, name in ipairs(redis.call('ZRANGEBYSCORE', KEYS[4], '-inf', string.format('%.0f', now),
+                                 'LIMIT', 0, 50)) do
+  drop(name)
+end
+
 for i = 3, #ARGV do
   local name, word, age, rest = string.match(ARGV[i], '^(%x+) (%d%d?) (%d+) (%d+)$')
   local level, began, ends
@@ -75,10 +87,6 @@ for i = 3, #ARGV do
   end
 end
 
-for _, name in ipairs(redis.call('ZRANGEBYSCORE', KEYS[4], '-inf', string.format('%.0f', now),
-                                 'LIMIT', 0, 50)) do
-  drop(name)
-end
 if taken > 0 then
   redis.call('HSET', KEYS[1], 'bans', string.format('%.0f', version))
   dropped = redis.call('ZCARD', KEYS[4]) - MOST
@@ -87,16 +95,16 @@ if taken > 0 then
       drop(name)
     end
   end
-  local last = redis.call('ZREVRANGE', KEYS[4], 0, 0, 'WITHSCORES')[2]
+  local last = tonumber(redis.call('ZRANGE', KEYS[4], -1, -1, 'WITHSCORES')[2])
   for i = 2, 4 do
-    redis.call('PEXPIREAT', KEYS[i], string.format('%.0f', math.ceil(tonumber(last) / 1000)))
+    redis.call('PEXPIRE', KEYS[i], string.format('%.0f', math.ceil((last - now) / 1000)))
   end
 end
 
 local most = tonumber(ARGV[2])
 local reply = {version, 0, taken, math.max(dropped, 0)}
-local found = most > 0 and redis.call('ZRANGEBYSCORE', KEYS[3], '(' .. ARGV[1], '+inf', 'WITHSCORES',
-                                      'LIMIT', 0, most) or {}
+local found = most > 0 and redis.call('ZRANGEBYSCORE', KEYS[3], '(' .. ARGV[1],
+                                      string.format('%.0f', version), 'WITHSCORES', 'LIMIT', 0, most) or {}
 
 if most == 0 then
   reply[1], reply[2] = tonumber(ARGV[1]), 1
@@ -108,7 +116,7 @@ for i = 1, #found, 2 do
   local level, _, ends = read(value)
 
   if not level then
-    reply[#reply + 1] = found[i] .. ' ' .. (value or '')
+    reply[#reply + 1] = found[i] .. ' ? ' .. (value or '')
   elseif level == 0 then
     reply[#reply + 1] = found[i] .. ' 0 0'
   elseif ends > now then

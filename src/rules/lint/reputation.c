@@ -131,6 +131,11 @@ static void lint_earn(const struct rn_linter *l, const struct rn_rule *rule)
     RN_RULE_EACH_LIMIT(limit, rule)
     changes |=
         limit->limit.cap / 100 * first + limit->limit.cap % 100 * first / 100 != limit->limit.cap;
+    if (rule->shadow)
+        rn_report_warning(l->report, at,
+                          "%s has mode: shadow, in which nobody earns anything; leave earn out "
+                          "until the limit is enforced",
+                          rn_excerpt(rule->name).text);
     if (!changes)
         rn_report_warning(l->report, at,
                           "the first step that %s lets clients earn adds no whole unit to any of "

@@ -104,7 +104,8 @@ static void a_listing_has_pages(void **state)
 
 static void operators_lift_bans(void **state)
 {
-    struct ration *r = open_rules(LOGIN);
+    struct ration *r = open_rules(LOGIN "  - {name: other, key: user, limit: 1 per hour,\n"
+                                        "     escalate: {after: 1 refusals within 1m, ban: 1h}}\n");
     int64_t now = now_of(r);
     struct words w;
     uint32_t count = 9;
@@ -127,6 +128,8 @@ static void operators_lift_bans(void **state)
     assert_int_equal(decide(r, "ip=192.0.2.1", now).level, 1);
     struct listed l = list(r, &(struct ration_reputation_query){.banned_only = true});
 
+    assert_int_equal(ration_reputation_lift_hash(r, "other", 5, l.last.hash, now), RATION_EGONE);
+    assert_true(is_banned(r, "ip=192.0.2.1", now));
     assert_int_equal(ration_reputation_lift_hash(r, "login", 5, l.last.hash, now), 0);
     assert_false(is_banned(r, "ip=192.0.2.1", now));
     assert_int_equal(ration_reputation_lift_hash(r, "login", 5, l.last.hash, now), RATION_EGONE);

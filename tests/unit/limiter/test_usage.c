@@ -36,7 +36,7 @@ static void usage_survives_closing_and_is_shared(void **state)
     ration_close(r);
 }
 
-/* Some of so many clients have one group twice among the four that their entry may lie in. */
+/* Some of so many clients have one group twice among those that their entry may lie in. */
 static void a_client_whose_groups_coincide_is_counted_once(void **state)
 {
     struct ration *r = open_usage(by_user);

@@ -3,7 +3,9 @@
 #include "store/records.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
+#include <sys/prctl.h>
 
 #include "core/escalate.h"
 #include "file_fixture.h"
@@ -232,6 +234,69 @@ static void a_file_keeps_the_records(void **state)
     unlink(name);
 }
 
+/* Enters, raises, bans and lifts without an end. */
+static void run_child(uint64_t seed)
+{
+    struct area a = open_area(path);
+    int64_t now = NOW;
+    uint64_t none = 0;
+
+    for (;;) {
+        seed = seed * UINT64_C(6364136223846793005) + 1442695040888963407;
+        uint64_t hash = (1 + (seed >> 33) % 100000) << 2;
+        struct rn_records_change c = {.key = rn_records_key(hash, RN_RECORD_OFFENCES),
+                                      .rule = RULE,
+                                      .now_ns = NOW,
+                                      .follow = seed >> 61 == 0 ? given : refused,
+                                      .arg = seed >> 61 == 0 ? (void *)&none : &now};
+        struct rn_event e = {.rule = RULE, .hash = hash, .level = 1};
+
+        rn_records_change(&a.records, &c);
+        rn_event_ring_add(a.records.ring, &e);
+    }
+}
+
+static int check_word(void *arg, const struct rn_records_entry *e)
+{
+    uint64_t *count = arg;
+
+    assert_int_equal(e->key & RN_RECORD_KIND, RN_RECORD_OFFENCES);
+    assert_true((e->key >> 2) - 1 < 100000);
+    assert_int_equal(rn_record_kind(e->word), RN_RECORD_OFFENCES);
+    assert_in_range(rn_record_refusals(e->word), 1, 999);
+    ++*count;
+    return 0;
+}
+
+/* A hint that a killed process did not write may be missing; the record itself is whole. */
+static void killed_processes_leave_sound_records(void **state)
+{
+    struct area a = open_area(path);
+    uint64_t count = 0, last = 0;
+    struct rn_event e;
+
+    (void)state;
+    for (unsigned i = 0; i < 20; i++) {
+        pid_t child = fork();
+
+        if (child == 0) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            run_child(i);
+        }
+        while (rn_event_ring_last(a.records.ring) < last + 100 + 37 * i)
+            sched_yield();
+        assert_int_equal(kill(child, SIGKILL), 0);
+        assert_int_equal(waitpid(child, NULL, 0), child);
+        last = rn_event_ring_last(a.records.ring);
+    }
+    rn_records_each(&a.records, 0, check_word, &count);
+    assert_true(count > 100);
+    for (uint64_t n = rn_event_ring_first(a.records.ring); n <= last; n++)
+        assert_true(!rn_event_ring_read(a.records.ring, n, &e) || e.rule == RULE);
+    assert_true(put(&a.records, 400, rn_escalate_ban(&plan, 3, HOUR, NOW)));
+    close_area(&a);
+}
+
 /* --- threads ---------------------------------------------------------------------------------- */
 
 #define THREADS 4
@@ -326,6 +391,8 @@ int main(void)
         cmocka_unit_test(what_is_over_goes_without_a_loss),
         cmocka_unit_test(the_last_bans_are_read_by_number),
         cmocka_unit_test_setup_teardown(a_file_keeps_the_records, make_folder, drop_folder),
+        cmocka_unit_test_setup_teardown(killed_processes_leave_sound_records, make_folder,
+                                        drop_folder),
         cmocka_unit_test(threads_that_refuse_one_client_count_no_refusal_twice),
         cmocka_unit_test(threads_that_evict_each_other_leave_sound_records),
     };

@@ -236,6 +236,7 @@ def test_what_is_forged_bans_nobody_for_longer_than_the_rule(tmp_path):
             wait_for(lambda: node.level("192.0.2.1") > 1, "the forged level")
             assert node.record("192.0.2.1")["ends_after"] <= 24 * 3600
             assert metric(node, "ration_fleet_bans_refused_total") == len(GARBAGE) + 1
+            node.logged(" event=fleet.bans_refused ")
             assert node.count_logged("event=fleet.bans_refused ") == 1
         assert nodes[1].lift("192.0.2.1") == 1
         all_at(nodes, "192.0.2.1", 0)

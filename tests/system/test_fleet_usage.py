@@ -186,6 +186,7 @@ def test_what_is_malformed_is_not_counted(tmp_path):
         assert nodes[0].sums() == {"ann": (2, 0, 0)}
         assert metric(nodes[0], "ration_fleet_usage_refused_total") == 7
         nodes[0].sums()
+        nodes[0].logged(" event=fleet.usage_refused ")
         assert nodes[0].count_logged("event=fleet.usage_refused ") == 1
         client.delete(FILES)
         client.set(FILES, "a text")  # Redis refuses the call

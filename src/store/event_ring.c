@@ -41,7 +41,7 @@ bool rn_event_ring_read(const struct rn_event_ring *ring, uint64_t number, struc
     if (__atomic_load_n(&entry->number, __ATOMIC_RELAXED) != number)
         return false;
     out->number = number;
-    if (out->name_len > RN_EVENT_NAME_BYTES)
-        out->name_len = 0; /* damaged */
+    if (out->name_len > RN_EVENT_NAME_BYTES || out->at_ns < 0 || out->ends_ns < 0) /* damaged */
+        out->at_ns = out->ends_ns = 0, out->name_len = 0;
     return true;
 }

@@ -36,10 +36,11 @@ struct rn_event_ring {
 /* Appends an event; its number is set. */
 void rn_event_ring_add(struct rn_event_ring *ring, struct rn_event *event);
 
-/* The number of the last event; 0: there was none. */
+/* The number of the last event; 0: there was none. Never so high that counting up to it would not
+ * end, whatever is in the file. */
 static inline uint64_t rn_event_ring_last(const struct rn_event_ring *ring)
 {
-    return __atomic_load_n(&ring->last, __ATOMIC_ACQUIRE);
+    return __atomic_load_n(&ring->last, __ATOMIC_ACQUIRE) & INT64_MAX;
 }
 
 /* The first number that the ring may still have. */

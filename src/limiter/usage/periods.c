@@ -8,7 +8,8 @@
 #include "base/error.h"
 #include "base/siphash.h"
 
-#define DIGITS 17 /* ~ and a hash */
+#define DIGITS 17                   /* ~ and a hash */
+#define LATEST_S (INT64_C(1) << 36) /* in 4147; a row of a later period is damaged */
 
 int rn_usage_periods_init(struct rn_usage_periods *periods, enum ration_calendar unit,
                           const char *zone, uint32_t keep, int64_t now_s,
@@ -41,7 +42,7 @@ bool rn_usage_periods_find(const struct rn_usage_periods *periods, int64_t start
             *span = periods->spans[i];
             return true;
         }
-    if (start_s < periods->spans[periods->count - 1].start_s)
+    if (start_s < periods->spans[periods->count - 1].start_s || start_s > LATEST_S)
         return false;
     rn_calendar_span(periods->zone, periods->unit, start_s, span);
     return true;

@@ -117,7 +117,7 @@ bool rn_usage_slot_is_past(const struct rn_usage_slot *slot, int64_t start_s, in
 
     if (unit < RATION_CALENDAR_DAY || unit > RATION_CALENDAR_YEAR)
         return false;
-    return now_s - start_s > periods * longest_s[unit] + DAY_S;
+    return start_s < now_s - periods * longest_s[unit] - DAY_S;
 }
 
 /* --- entries ------------------------------------------------------------------------- */

@@ -204,6 +204,12 @@ static void the_last_bans_are_read_by_number(void **state)
     /* A writer that was killed while it filled its entry. */
     ring->last++;
     assert_false(rn_event_ring_read(ring, ring->last, &out));
+    /* Damaged: no sum of such times may overflow, and counting to the last one must end. */
+    ring->entries[5].ends_ns = INT64_MIN;
+    assert_true(rn_event_ring_read(ring, ring->entries[5].number, &out));
+    assert_true(out.ends_ns == 0 && out.at_ns == 0 && out.name_len == 0);
+    ring->last = UINT64_MAX;
+    assert_true(rn_event_ring_last(ring) <= INT64_MAX);
     close_area(&a);
 }
 

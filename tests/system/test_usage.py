@@ -542,6 +542,13 @@ def test_the_page_about_billing_shows_what_happens(tmp_path):
     assert ran >= 8
 
 
+def test_the_daemon_starts_as_the_page_about_billing_says(tmp_path):
+    command = re.search(r"^rationd (--state) \S+ (.*)$", (ROOT / "docs/billing.md").read_text(), re.M)
+    done = subprocess.run([BUILD / "rationd", "--check", command[1], tmp_path / "state", *command[2].split()], cwd=ROOT,
+                          capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 # --- invoices -------------------------------------------------------------------------
 
 

@@ -399,8 +399,7 @@ int main(int argc, char **argv)
     if (!known) {
         fprintf(stderr,
                 "bench-cliffs: the argument must be clients, refusals, limits, headers, "
-                "factor, escalate, earn or usage, not \"%s\"
-",
+                "factor, escalate, earn or usage, not \"%s\"\n",
                 argv[1]);
         return 2;
     }

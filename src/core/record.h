@@ -12,6 +12,7 @@
  *
  * 0 is no record. A tick is 2^26 ns, about 67 ms. Times are rounded in favour of the client, and
  * compared modulo 2^32 ticks (9 years): at most RN_RECORD_AHEAD_NS ahead of now, else before now.
+ * Records that are over go when a process that is alone opens the file, before that can matter.
  * The time of an earned record is the start of its period, that of lapses the start of a window.
  * Life is how long after that time the record lives: in hours, or in units of 2^34 ns, rounded up.
  * In an offence record:

@@ -19,6 +19,25 @@ _Static_assert(sizeof(struct rn_records_header) <= RN_PAGE, "the header fits its
 
 /* --- opening ---------------------------------------------------------------------------- */
 
+/* Removes records that are over: after nine years their times would mean something else
+ * (core/record.h). */
+static void remove_past(struct rn_records *records, int64_t now_ns)
+{
+    struct rn_record_view v;
+
+    for (uint64_t i = 0; i < rn_records_capacity(records); i++) {
+        struct rn_slot *slot = (struct rn_slot *)(void *)&records->groups[i / RN_RECORDS_GROUP]
+                                   .slots[i % RN_RECORDS_GROUP];
+        struct rn_slot_value value = rn_slot_load(slot);
+
+        if (value.tag == 0)
+            continue;
+        rn_record_view(value.state, now_ns, &v);
+        if (!v.live)
+            rn_slot_swap(slot, value, (struct rn_slot_value){0});
+    }
+}
+
 int rn_records_open(struct rn_records *records, struct rn_table *table, struct ration_error *error)
 {
     char name[RN_MAPPING_PATH_BYTES];
@@ -53,6 +72,8 @@ int rn_records_open(struct rn_records *records, struct rn_table *table, struct r
     __atomic_compare_exchange_n(&records->header->mix, &none, mix, false, __ATOMIC_ACQ_REL,
                                 __ATOMIC_ACQUIRE);
     records->mix = __atomic_load_n(&records->header->mix, __ATOMIC_ACQUIRE) | 1;
+    if (records->file.alone)
+        remove_past(records, rn_table_now(table));
     return 0;
 }
 

@@ -107,6 +107,7 @@ def test_a_client_is_lifted_by_its_hash(own):
     ban(own)
     ban(own, login("192.0.2.8"))
     first, second = sorted(listed(own), key=lambda one: one["key"])
+    assert lift(own, rule="api", hash=first["hash"]).json == {"lifted": 0}
     assert lift(own, rule="login", hash=first["hash"]).json == {"lifted": 1}
     assert lift(own, rule="login", hash=first["hash"]).json == {"lifted": 0}
     assert listed(own) == [second]

@@ -12,6 +12,15 @@
 
 /* --- list -------------------------------------------------------------------------- */
 
+/* A cell that is empty for 0. */
+static void put_number(struct rn_columns *columns, uint64_t number, const char *unit)
+{
+    if (number != 0)
+        rn_columns_put(columns, "%" PRIu64 "%s", number, unit);
+    else
+        rn_columns_put(columns, "%s", "");
+}
+
 static void put_client(struct rn_columns *columns, const struct rn_cli_json *v)
 {
     struct rn_slice key = rn_cli_json_text(v, "key");
@@ -30,9 +39,9 @@ static void put_client(struct rn_columns *columns, const struct rn_cli_json *v)
                    rn_cli_json_is_true(v, "banned")
                        ? rn_output_time(rn_cli_json_seconds(v, "ends_after"), text)
                        : "");
-    rn_columns_put(columns, level != 0 ? "%" PRIu64 : "", level);
-    rn_columns_put(columns, refusals != 0 ? "%" PRIu64 : "", refusals);
-    rn_columns_put(columns, percent > 100 ? "%d%%" : "", percent);
+    put_number(columns, level, "");
+    put_number(columns, refusals, "");
+    put_number(columns, percent > 100 ? (uint64_t)percent : 0, "%");
 }
 
 /* Asks for the entries from `after` on, and adds them to the table or prints them as JSON. False

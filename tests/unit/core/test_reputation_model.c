@@ -56,6 +56,14 @@ static int64_t random_pause(const int64_t *spans, size_t n)
     }
 }
 
+/* What is left of a time that began at `from_ns`. */
+static int64_t left_of(int64_t from_ns, int64_t span_ns, int64_t now_ns)
+{
+    int64_t left_ns = from_ns + span_ns - now_ns;
+
+    return left_ns > 0 ? left_ns : 0;
+}
+
 /* Sometimes back, all together at most `most_ns` behind the latest time. */
 static int64_t random_step_back(const int64_t *spans, size_t n, int64_t behind_ns, int64_t most_ns)
 {
@@ -135,13 +143,13 @@ static uint64_t compare_offender(uint64_t *bans)
     struct model_offender o;
     uint64_t word = 0, steps = 1 + random_below(2 * STEPS);
     int64_t now_ns = BASE, latest_ns = BASE;
-    int64_t spans[] = {rule.within_ns, rule.ban_ns[1], rule.forget_ns, 0};
+    int64_t spans[] = {rule.within_ns, rule.ban_ns[1], rule.forget_ns, 0, 0, 0};
 
     model_offender_init(&o, &rule);
     for (uint64_t i = 0; i < steps; i++) {
-        now_ns += random_pause(spans, 4);
+        now_ns += random_pause(spans, 6);
         latest_ns = now_ns > latest_ns ? now_ns : latest_ns;
-        now_ns -= random_step_back(spans, 4, latest_ns - now_ns, most_behind(&rule));
+        now_ns -= random_step_back(spans, 6, latest_ns - now_ns, most_behind(&rule));
         check_offender(&plan, &o, word, false, now_ns);
         bool banned = rn_escalate_rest_ns(&plan, word, now_ns) != 0;
         uint64_t next = rn_escalate_refuse(&plan, word, now_ns);
@@ -157,6 +165,8 @@ static uint64_t compare_offender(uint64_t *bans)
         check_offender(&plan, &o, word, begins, now_ns);
         *bans += begins;
         spans[3] = rn_escalate_rest_ns(&plan, word, now_ns);
+        spans[4] = left_of(o.window_ns, rule.within_ns, now_ns);
+        spans[5] = left_of(o.forgotten_ns, 0, now_ns);
     }
     model_offender_done(&o);
     return steps;
@@ -269,13 +279,13 @@ static uint64_t compare_earner(uint64_t *gained, uint64_t *lost)
     uint64_t earned = 0, lapses = 0, steps = 1 + random_below(2 * STEPS);
     uint64_t one_in = 1 + random_below(20);
     int64_t now_ns = BASE, latest_ns = BASE, opened_ns = BASE;
-    int64_t spans[] = {rule.every_ns, rule.every_ns, rule.lost_within_ns, rule.forget_ns};
+    int64_t spans[] = {rule.every_ns, rule.lost_within_ns, rule.forget_ns, 0, 0};
 
     model_earner_init(&e, &rule);
     for (uint64_t i = 0; i < steps; i++) {
-        now_ns += random_pause(spans, 4);
+        now_ns += random_pause(spans, 5);
         latest_ns = now_ns > latest_ns ? now_ns : latest_ns;
-        now_ns -= random_step_back(spans, 4, latest_ns - now_ns, 360 * DAY);
+        now_ns -= random_step_back(spans, 5, latest_ns - now_ns, 360 * DAY);
         check_earner(&plan, &e, earned, now_ns);
         unsigned before = rn_earn_percent(&plan, earned, now_ns);
         uint64_t word = earned;
@@ -294,6 +304,8 @@ static uint64_t compare_earner(uint64_t *gained, uint64_t *lost)
         opened_ns = word != earned ? now_ns : opened_ns;
         *gained += after > before;
         *lost += after < before;
+        spans[3] = left_of(e.start_ns, rule.every_ns, now_ns);
+        spans[4] = left_of(e.window_ns, rule.lost_within_ns, now_ns);
     }
     model_earner_done(&e);
     return steps;

@@ -344,7 +344,7 @@ static void a_reload_counts_at_once(void **state)
 static void what_was_earned_outlives_the_process(void **state)
 {
     struct ration *r = open_state_rules(bucket);
-    int64_t now_ns = come_daily(r, "user=ann", 3, T0);
+    int64_t now_ns = come_daily(r, "user=ann", 3, ration_now(r) - 3 * DAY);
 
     (void)state;
     ration_close(r);

@@ -221,6 +221,41 @@ static void a_charge_by_outcome_counts_when_it_is_made(void **state)
     ration_close(r);
 }
 
+static void what_a_ban_refuses_counts_as_refused(void **state)
+{
+    struct ration *r = open_usage("limits:\n"
+                                  "  - { name: a, key: user, limit: 2 per hour, usage: true, "
+                                  "escalate: { after: 2 refusals within 1m, ban: 1h } }\n");
+    struct ration_attribute user = {"user", 4, "bob", 3};
+    struct ration_ban ban = {.attributes = &user, .count = 1};
+
+    (void)state;
+    assert_int_equal(admitted(r, "user=ann", 9, T0), 2);
+    assert_int_equal(decide(r, "user=ann", T0).kind, RATION_BY_ESCALATION);
+    assert_int_equal(ration_ban_set(r, &ban, NULL), 0);
+    assert_int_equal(decide(r, "user=bob", T0).kind, RATION_BY_BAN);
+    look(r, "user=bob", T0);
+    assert_rows(r, T0, "a ann 2023-11 2/8/0\na bob 2023-11 0/1/0\n");
+    ration_close(r);
+}
+
+static void what_is_admitted_without_the_server_counts(void **state)
+{
+    struct ration *r = open_usage(
+        "limits:\n"
+        "  - { name: a, key: user, limit: 1 per hour, usage: true, on_store_failure: allow }\n"
+        "  - { name: b, key: user, limit: 1 per hour, usage: true, on_store_failure: local }\n");
+    struct ration_outcome out;
+    struct words w;
+
+    (void)state;
+    split_words(&w, "user=ann");
+    for (unsigned i = 0; i < 3; i++)
+        assert_int_equal(rn_fallback_decide(r, &w.request, T0, &out), 0);
+    assert_rows(r, T0, "a ann 2023-11 1/0/0\nb ann 2023-11 1/2/0\n");
+    ration_close(r);
+}
+
 static void a_reload_keeps_usage_and_another_calendar_has_rows_of_its_own(void **state)
 {
     struct ration *r = open_usage(by_user);
@@ -288,6 +323,8 @@ int main(void)
         USAGE_TEST(what_is_given_back_leaves_the_period_of_the_take),
         USAGE_TEST(tickets_settle_usage_once),
         USAGE_TEST(a_charge_by_outcome_counts_when_it_is_made),
+        USAGE_TEST(what_a_ban_refuses_counts_as_refused),
+        USAGE_TEST(what_is_admitted_without_the_server_counts),
         USAGE_TEST(a_reload_keeps_usage_and_another_calendar_has_rows_of_its_own),
         USAGE_TEST(usage_without_a_state_file_is_an_error),
         USAGE_TEST(a_usage_file_that_cannot_be_used_is_an_error),

@@ -215,7 +215,7 @@ static void two_entries_of_one_client_are_one_row(void **state)
     for (unsigned choice = 0; choice < RN_USAGE_CHOICES && !second; choice++) {
         struct rn_usage_group *group = rn_usage_group_of(file, tag, choice);
 
-        if (&group->entries[0].counts <= first && first < &group->entries[RN_USAGE_ENTRIES].counts)
+        if ((char *)first >= (char *)group && (char *)first < (char *)(group + 1))
             continue;
         group->entries[2] = *(struct rn_usage_entry *)(void *)first;
         group->tags[2] = tag;

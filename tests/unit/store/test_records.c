@@ -215,11 +215,16 @@ static void a_file_keeps_the_records(void **state)
     char name[600];
 
     (void)state;
-    assert_true(put(&a.records, 400, rn_escalate_ban(&plan, 3, HOUR, NOW)));
+    int64_t now = rn_table_now(a.table);
+    uint64_t ban = rn_escalate_ban(&plan, 3, HOUR, now);
+
+    assert_true(put(&a.records, 400, ban));
+    assert_true(put(&a.records, 1200, rn_escalate_ban(&plan, 3, HOUR, now - 30 * 24 * HOUR)));
     close_area(&a);
     a = open_area(path);
-    assert_true(find(&a.records, 400) == rn_escalate_ban(&plan, 3, HOUR, NOW));
-    struct area other = open_area(path); /* as another process would */
+    assert_true(find(&a.records, 400) == ban);
+    assert_int_equal(find(&a.records, 1200), 0); /* over */
+    struct area other = open_area(path);         /* as another process would */
 
     assert_true(put(&other.records, 800, count_of(2)));
     assert_true(find(&a.records, 800) == count_of(2));

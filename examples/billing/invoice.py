@@ -20,6 +20,7 @@ import sys
 from decimal import Decimal
 
 CENT = Decimal("0.01")
+COLUMNS = ["rule", "client", "other", "period", "start", "end", "zone", "admitted", "refused", "corrected", "units"]
 
 
 class Mistake(Exception):
@@ -29,8 +30,14 @@ class Mistake(Exception):
 def read_rows(stream):
     """The rows of an export. Names are bytes, whatever they are; surrogateescape keeps them."""
     text = io.TextIOWrapper(stream, encoding="utf-8", errors="surrogateescape", newline="")
-    rows = list(csv.DictReader(text, strict=True))
+    reader = csv.DictReader(text, strict=True)
+    if reader.fieldnames is None or not set(COLUMNS) <= set(reader.fieldnames):
+        found = "nothing" if reader.fieldnames is None else repr(",".join(reader.fieldnames))
+        raise Mistake(f"found {found} where an export has the names of its columns; did ration usage --csv fail?")
+    rows = list(reader)
     for row in rows:
+        if None in row or None in row.values():
+            raise Mistake(f"the row of {row['client']!r} does not have {len(reader.fieldnames)} fields; is the export cut?")
         for column in ("admitted", "refused", "corrected", "units"):
             row[column] = int(row[column])
         if row["admitted"] + row["corrected"] != row["units"]:
@@ -53,10 +60,21 @@ def price(plan, units):
     """The fee, and each unit at the price of the tier that it falls into."""
     amount, below = Decimal(plan["fee"]), 0
     for tier in plan["tiers"]:
-        up_to = tier["up_to"] if tier["up_to"] is not None else units
+        up_to = tier["up_to"] if tier["up_to"] is not None else max(units, below)
         amount += max(0, min(units, up_to) - below) * Decimal(tier["per_unit"])
         below = max(below, up_to)
+    if units > below:
+        raise Mistake(f"there are prices up to {below} units, and it used {units}; end the tiers with \"up_to\": null")
     return amount.quantize(CENT, decimal.ROUND_HALF_UP)
+
+
+def explain(error):
+    """What to say of an error in the prices."""
+    if isinstance(error, KeyError):
+        return f"{error} is missing"
+    if isinstance(error, decimal.InvalidOperation):
+        return "a price is no number; write for example \"0.004\""
+    return str(error)
 
 
 def invoices(rows, prices):
@@ -74,7 +92,12 @@ def invoices(rows, prices):
         line["plan"] = prices["clients"].get(name, prices["default_plan"])
         if line["units"] < 0:
             raise Mistake(f"{name!r}: corrections leave {line['units']} units; a bill cannot be below 0")
-        line["amount"] = price(prices["plans"][line["plan"]], line["units"])
+        if line["plan"] not in prices["plans"]:
+            raise Mistake(f"{name!r} has the plan {line['plan']!r}, which has no prices")
+        try:
+            line["amount"] = price(prices["plans"][line["plan"]], line["units"])
+        except (Mistake, KeyError, TypeError, decimal.InvalidOperation) as error:
+            raise Mistake(f"{name!r}, plan {line['plan']!r}: {explain(error)}") from error
         line["currency"] = prices["currency"]
     return [line for _, line in sorted(clients.items())]
 
@@ -82,10 +105,16 @@ def invoices(rows, prices):
 def main(args):
     draft = "--draft" in args
     names = [arg for arg in args if arg != "--draft"]
-    if len(names) != 1:
-        raise Mistake("give one file of prices, and the export on standard input")
+    if len(names) != 1 or names[0].startswith("-"):
+        raise Mistake("give one file of prices, and the export on standard input; there is one option, --draft")
     with open(names[0], encoding="utf-8") as file:
-        prices = json.load(file)
+        try:
+            prices = json.load(file)
+        except ValueError as error:
+            raise Mistake(f"{names[0]} is no JSON: {error}") from error
+    for member in ("currency", "rule", "plans", "default_plan", "clients"):
+        if member not in prices:
+            raise Mistake(f"{names[0]} has no {member!r}; examples/billing/prices.json shows what a file of prices has")
     rows = read_rows(sys.stdin.buffer)
     check_period(rows, draft)
     lines = invoices(rows, prices)

@@ -50,7 +50,8 @@ RATION_API int ration_reputation_each(struct ration *r, const struct ration_repu
 
 /* Forgets bans, levels and counts of refusals of the client under the rule with this name, or under
  * all rules that apply to the request (`rule` NULL). What it has earned stays. *count (may be NULL)
- * is how many records there were. Codes as of ration_state_reset. */
+ * is how many records there were. Codes as of ration_state_reset; RATION_EUNMATCHED also if `rule`
+ * is NULL and no rule with `escalate` applies. */
 RATION_API int ration_reputation_lift(struct ration *r, const struct ration_request *request,
                                       const char *rule, size_t rule_len, int64_t now_ns,
                                       uint32_t *count);

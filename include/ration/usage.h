@@ -54,8 +54,9 @@ struct ration_usage_query {
 
 /* Calls `see` for each row, once, until it returns non-zero; in no particular order. Counting goes
  * on meanwhile. *next (may be NULL) is the cursor behind the last row that was seen, also
- * after a restart; 0: there are no more. RATION_EINVAL: the period is not one. Without usage there
- * are no rows. `error` may be NULL. */
+ * after a restart; 0: there are no more. A row in which all is 0 is left out, unless rule, client
+ * and period are given. RATION_EINVAL: the period is not one. Without usage there are no rows.
+ * `error` may be NULL. */
 RATION_API int ration_usage_each(struct ration *r, const struct ration_usage_query *query,
                                  int (*see)(void *arg, const struct ration_usage *usage), void *arg,
                                  uint64_t *next, struct ration_error *error);

@@ -53,20 +53,20 @@ static char *init_main(ngx_conf_t *cf, void *conf)
 }
 
 /* 0 after logging what is wrong. */
-static size_t read_size(ngx_conf_t *cf, ngx_str_t *text, uint64_t least)
+static size_t read_size(ngx_conf_t *cf, const char *name, ngx_str_t *text, uint64_t least)
 {
     ssize_t bytes = ngx_parse_size(text);
 
     if (bytes == NGX_ERROR) {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "invalid size \"%V\" of the zone; write a number, or one with k or m, "
+                           "invalid size \"%V\" of the %s; write a number, or one with k or m, "
                            "such as 64m",
-                           text);
+                           text, name);
         return 0;
     }
     if ((uint64_t)bytes < least) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "zone of \"%V\" is too small; it needs %uL bytes",
-                           text, least);
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "%s of \"%V\" is too small; it needs %uL bytes",
+                           name, text, least);
         return 0;
     }
     return (size_t)bytes;
@@ -81,7 +81,7 @@ static char *read_zone(ngx_conf_t *cf, ngx_command_t *command, void *conf)
     if (main->zone_given)
         return "is duplicate";
     main->zone_given = true;
-    main->bytes = read_size(cf, &words[1], RN_TABLE_BYTES_MIN);
+    main->bytes = read_size(cf, "zone", &words[1], RN_TABLE_BYTES_MIN);
     if (main->bytes == 0)
         return NGX_CONF_ERROR;
     for (ngx_uint_t i = 2; i < cf->args->nelts; i++) {
@@ -94,7 +94,7 @@ static char *read_zone(ngx_conf_t *cf, ngx_command_t *command, void *conf)
             if (ngx_conf_full_name(cf->cycle, &main->state, 0) != NGX_OK)
                 return NGX_CONF_ERROR;
         } else if (usage && main->usage_bytes == 0) {
-            main->usage_bytes = read_size(cf, &value, RN_USAGE_BYTES_MIN);
+            main->usage_bytes = read_size(cf, "usage", &value, RN_USAGE_BYTES_MIN);
             if (main->usage_bytes == 0)
                 return NGX_CONF_ERROR;
         } else {

@@ -154,8 +154,8 @@ def test_a_reload_that_brings_usage_makes_its_file(gateway, upstream, tmp_path):
 
 
 @pytest.mark.parametrize("zone, message", [
-    ("usage=1k", 'zone of "1k" is too small; it needs 1048576 bytes'),
-    ("usage=much", 'invalid size "much" of the zone'),
+    ("usage=1k", 'usage of "1k" is too small; it needs 1048576 bytes'),
+    ("usage=much", 'invalid size "much" of the usage'),
     ("usage=2m usage=2m", 'invalid parameter "usage=2m"; there are state=FILE and usage=SIZE only, each once'),
 ])
 def test_a_size_of_usage_that_cannot_be_is_refused(gateway, tmp_path, zone, message):

@@ -271,7 +271,8 @@ def test_the_command_lists_and_lifts(own):
 
 @pytest.mark.parametrize("words, says", [
     (["lift"], "which client?"),
-    (["lift", "--hash", "0123456789abcdef", "ip=192.0.2.7"], "which client?"),
+    (["lift", "--hash", "0123456789abcdef", "ip=192.0.2.7"], "shows them; not both"),
+    (["lift", "ip=192.0.2.7"], "no rule with escalate applies to these attributes"),
     (["lift", "--hash", "0123456789abcdef"], '"rule" is missing'),
     (["lift", "--rule", "login", "--hash", "xyz"], "16 hexadecimal digits"),
     (["lift", "--rule", "logn", "ip=192.0.2.7"], 'did you mean "login"?'),
@@ -297,6 +298,8 @@ def test_the_command_explains_mistakes(daemon, words, says):
     ({"rule": "login", "hash": 12}, 400, "bad_request", "hash"),
     ({"rule": "logn", "attributes": {"ip": IP}}, 404, "no_rule", 'did you mean "login"?'),
     ({"rule": "login", "attributes": {"ip": IP, "path": "/other"}}, 400, "unmatched", "does not apply"),
+    ({"attributes": {"ip": IP}}, 400, "unmatched", "no rule with escalate applies to these attributes; give all"),
+    ({"attributes": {"ip": IP, "path": "/plain"}}, 400, "unmatched", "no rule with escalate applies"),
     ({"rule": "login", "attributes": ["ip"]}, 400, "bad_request", "attributes"),
     ({"rulle": "login"}, 400, "bad_request", 'did you mean "rule"?'),
     ([], 400, "bad_request", ""),

@@ -343,6 +343,29 @@ def test_the_log_shows_addresses(served):
     served.daemon.logged("event=usage.correct", "ip=192.0.2.7")
 
 
+def test_the_log_names_the_period_and_never_current_or_last(served):
+    """Months later, nobody knows which period was the last one."""
+    answer = served.admin("POST", "/v1/usage", {**CORRECTION, "client": "by-name", "period": "last", "units": 1,
+                                                "note": "by name"})
+    period = answer.json["period"]
+    assert answer.status == 200 and period not in ("last", "")
+    line = served.daemon.logged("event=usage.correct", 'note="by name"')
+    assert f" period={period} " in line, line
+
+
+def test_a_correction_of_a_client_without_usage_is_pointed_out(served):
+    args = ["correct", "--rule", "api", "--period", "last", "--client", "missspelt", "--units"]
+    assert served.ration(*args, "1").out.endswith(", 1 unit to bill\nnothing was counted: is the name right?\n")
+    answer = served.admin("POST", "/v1/usage", {"rule": "api", "period": "last", "client": "missspelt", "units": -1})
+    assert (answer.json["period"], answer.json["corrected"], answer.json["units"]) == ("2026-10", 0, 0), answer
+    assert not served.rows(client="missspelt")
+
+
+def test_a_filter_that_finds_nothing_does_not_blame_the_rules(served):
+    answer = served.ration("--client", "nobody-at-all")
+    assert (answer.status, answer.out) == (0, "no usage fits these options; without them all is listed\n")
+
+
 # --- bad input ------------------------------------------------------------------------
 
 
@@ -519,16 +542,22 @@ def test_the_page_about_billing_shows_what_happens(tmp_path):
     assert ran >= 8
 
 
+def test_the_daemon_starts_as_the_page_about_billing_says(tmp_path):
+    command = re.search(r"^rationd (--state) \S+ (.*)$", (ROOT / "docs/billing.md").read_text(), re.M)
+    done = subprocess.run([BUILD / "rationd", "--check", command[1], tmp_path / "state", *command[2].split()], cwd=ROOT,
+                          capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 # --- invoices -------------------------------------------------------------------------
 
 
 TITLES = "rule,client,other,period,start,end,zone,admitted,refused,corrected,units\r\n"
 
 
-def invoice(rows, *args):
-    done = subprocess.run(["/usr/bin/python3", ROOT / "examples/billing/invoice.py",
-                           ROOT / "examples/billing/prices.json", *args], input=TITLES.encode() + rows,
-                          capture_output=True, timeout=PATIENCE, check=False)
+def invoice(rows, *args, titles=TITLES, prices=ROOT / "examples/billing/prices.json"):
+    done = subprocess.run(["/usr/bin/python3", ROOT / "examples/billing/invoice.py", prices, *args],
+                          input=titles.encode() + rows, capture_output=True, timeout=PATIENCE, check=False)
     return done.returncode, done.stdout, done.stderr.decode()
 
 
@@ -569,3 +598,29 @@ def test_invoices_keep_names_as_they_are():
 def test_what_a_person_must_look_at_is_not_billed(rows, args, status, words):
     code, _, err = invoice(rows, *args)
     assert code == status and words in err, err
+
+
+@pytest.mark.parametrize("titles, rows, words", [
+    ("", b"", "found nothing where an export has the names of its columns"),
+    ('{"usage":[]}', b"", "has the names of its columns; did ration usage --csv fail?"),
+    ("rule  client  period\n", b"api   ada     2026-10\n", "has the names of its columns"),
+    (TITLES, b"api,ada,false", "does not have 11 fields; is the export cut?"),
+])
+def test_what_is_no_export_is_not_billed(titles, rows, words):
+    """An export that failed must not pass for a month without usage."""
+    code, out, err = invoice(rows, titles=titles)
+    assert (code, out) == (2, b"") and words in err, err
+
+
+@pytest.mark.parametrize("change, words", [
+    ({"plans": {}}, "'ada' has the plan 'pro', which has no prices"),
+    ({"plans": {"pro": {"fee": "x", "tiers": []}}}, "'ada', plan 'pro': a price is no number"),
+    ({"plans": {"pro": {"tiers": []}}}, "'ada', plan 'pro': 'fee' is missing"),
+    ({"plans": {"pro": {"fee": "1", "tiers": [{"up_to": 4, "per_unit": "1"}]}}}, "prices up to 4 units, and it used 5"),
+    ({"rule": None}, "has no 'rule'"),
+])
+def test_prices_that_would_bill_too_little_are_refused(tmp_path, change, words):
+    prices = {**json.loads((ROOT / "examples/billing/prices.json").read_text()), **change}
+    (tmp_path / "prices.json").write_text(json.dumps({k: v for k, v in prices.items() if v is not None}))
+    code, out, err = invoice(line("ada", 5), prices=tmp_path / "prices.json")
+    assert (code, out) == (2, b"") and words in err, err

@@ -33,7 +33,7 @@ static void put_client(struct rn_columns *columns, const struct rn_cli_json *v)
     rn_cli_json_u64(v, "level", &level);
     rn_cli_json_u64(v, "refusals", &refusals);
     rn_columns_text(columns, rn_cli_json_text(v, "rule"));
-    rn_columns_text(columns, key.data != NULL ? key : RN_SLICE("(forgotten)"));
+    rn_columns_text(columns, key.data != NULL ? key : RN_SLICE("(unknown)"));
     rn_columns_text(columns, rn_cli_json_text(v, "hash"));
     rn_columns_put(columns, "%s",
                    rn_cli_json_is_true(v, "banned")
@@ -124,8 +124,8 @@ int rn_command_reputation_lift(struct rn_daemon *d)
 
     if ((o->hash == NULL) == (o->attribute_count == 0)) {
         rn_output_error("which client? write for example ration reputation lift %s, or --rule NAME "
-                        "--hash HASH as ration reputation list shows them",
-                        o->command->example);
+                        "--hash HASH as ration reputation list shows them%s",
+                        o->command->example, o->hash != NULL ? "; not both" : "");
         return RN_EXIT_ERROR;
     }
     rn_buf_put_char(&d->body, '{');

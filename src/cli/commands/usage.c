@@ -44,13 +44,12 @@ static void begin(struct printer *p, const struct rn_options *options)
 
 static void put_cells(struct rn_columns *columns, const struct ration_usage *u)
 {
+    struct rn_slice client = {u->client, u->client_len};
+
     rn_columns_text(columns, (struct rn_slice){u->rule, u->rule_len});
-    if (u->other)
-        rn_columns_put(columns, "(other)");
-    else if (u->client_len == 0)
-        rn_columns_put(columns, "(all)");
-    else
-        rn_columns_text(columns, (struct rn_slice){u->client, u->client_len});
+    rn_columns_text(columns, u->other     ? RN_SLICE("(other)")
+                             : client.len ? client
+                                          : RN_SLICE("(all)"));
     rn_columns_put(columns, "%s", u->period);
     rn_columns_put(columns, "%" PRId64, u->admitted);
     rn_columns_put(columns, "%" PRIu64, u->refused);
@@ -101,7 +100,10 @@ static bool end(struct printer *p)
     bool table = !p->options->csv && !p->options->json;
 
     if (table && p->rows == 0)
-        rn_output_put(&p->out, RN_PLAIN, "no usage; a rule counts it with usage: true\n");
+        rn_output_put(&p->out, RN_PLAIN,
+                      p->options->rule || p->options->client || p->options->period
+                          ? "no usage fits these options; without them all is listed\n"
+                          : "no usage; a rule counts it with usage: true\n");
     if (p->options->json) {
         rn_buf_put_literal(&p->text, "]");
         if (p->missing.len != 0)
@@ -362,8 +364,11 @@ static void print_corrected(struct rn_daemon *d)
         rn_output_quoted(&out, (struct rn_slice){usage.client, usage.client_len});
         rn_output_put(&out, RN_PLAIN,
                       " in %s: %" PRId64 " admitted, %+" PRId64 " corrected, %" PRId64
-                      " units to bill\n",
-                      usage.period, usage.admitted, usage.corrected, rn_export_units(&usage));
+                      " unit%s to bill\n",
+                      usage.period, usage.admitted, usage.corrected, rn_export_units(&usage),
+                      rn_export_units(&usage) == 1 ? "" : "s");
+        if (usage.admitted == 0 && usage.refused == 0)
+            rn_output_put(&out, RN_PLAIN, "nothing was counted: is the name right?\n");
     }
     rn_buf_done(&name);
 }

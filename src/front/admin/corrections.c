@@ -129,8 +129,10 @@ static bool read_correction(struct rn_http_context *c, struct correction *p, str
     return true;
 }
 
-/* As much of the client as the log may have: an address is no secret, a key may be one. */
-static void log_correction(struct rn_http_context *c, const struct correction *p)
+/* As much of the client as the log may have: an address is no secret, a key may be one. The period
+ * is that of the row: `last` would mean another one to a reader of the log. */
+static void log_correction(struct rn_http_context *c, const struct correction *p,
+                           struct rn_slice period)
 {
     struct rn_params *client = &c->ws->params;
     struct rule_search search = {.rule = p->rule, .key = "client"}; /* if the rule is gone */
@@ -143,9 +145,15 @@ static void log_correction(struct rn_http_context *c, const struct correction *p
         (struct ration_attribute){search.key, strlen(search.key), p->client.data, p->client.len};
     snprintf(units, sizeof units, "%" PRId64, p->units);
     rn_admin_log_record(c, "usage.correct", RN_LOG_TEXT("rule", p->rule),
-                        RN_LOG_TEXT("client", rn_admin_client(c)), RN_LOG_TEXT("period", p->period),
-                        RN_LOG_TEXT("units", rn_slice_of(units)),
+                        RN_LOG_TEXT(p->client.len != 0 ? "client" : NULL, rn_admin_client(c)),
+                        RN_LOG_TEXT("period", period), RN_LOG_TEXT("units", rn_slice_of(units)),
                         RN_LOG_TEXT(p->note.len != 0 ? "note" : NULL, p->note));
+}
+
+static int copy_period(void *arg, const struct ration_usage *usage)
+{
+    memcpy(arg, usage->period, sizeof usage->period);
+    return 1;
 }
 
 static int put_corrected(void *arg, const struct ration_usage *usage)
@@ -175,7 +183,10 @@ void rn_admin_correct_usage(struct rn_http_context *c)
         if (code != 0) {
             rn_admin_usage_fail(c, code, p.rule, &error);
         } else {
-            log_correction(c, &p);
+            char period[RATION_PERIOD_TEXT] = "";
+
+            ration_usage_each(r, &q, copy_period, period, &next, &error);
+            log_correction(c, &p, rn_slice_of(period));
             struct rn_members m = rn_admin_begin(c);
 
             ration_usage_each(r, &q, put_corrected, &m, &next, &error);

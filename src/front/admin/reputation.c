@@ -158,6 +158,12 @@ void rn_admin_lift(struct rn_http_context *c)
         code = ration_reputation_lift(r, &request, params.rule.data, params.rule.len, RATION_NOW,
                                       &count);
     }
+    if (code == RATION_EUNMATCHED && !params.rule.data) {
+        rn_front_http_error(c, 400, "unmatched",
+                            "no rule with escalate applies to these attributes; give all that it "
+                            "looks at, as in a request, or \"rule\", to hear which one is missing");
+        return;
+    }
     if (code != 0) {
         rn_admin_fail_state(c, code, params.rule);
         return;

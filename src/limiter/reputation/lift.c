@@ -55,6 +55,7 @@ static bool lift(struct ration *r, const struct lifted *l)
 struct lifting {
     int64_t now_ns;
     uint32_t count;
+    bool applied; /* some rule with escalate */
 };
 
 static int lift_rule(struct ration *r, const struct rn_book *book, const struct rn_applied *a,
@@ -63,6 +64,7 @@ static int lift_rule(struct ration *r, const struct rn_book *book, const struct 
     struct lifting *lifting = arg;
     const struct rn_compiled *any = a->rule->escalate ? rn_book_any_limit(book, a->rule) : NULL;
 
+    lifting->applied |= any != NULL;
     if (any)
         lifting->count += lift(r, &(struct lifted){.book = book,
                                                    .rule = a->rule,
@@ -79,6 +81,8 @@ int ration_reputation_lift(struct ration *r, const struct ration_request *reques
     struct lifting lifting = {.now_ns = rn_limiter_now(r, now_ns)};
     int code = rn_state_change(r, request, rule, rule_len, lift_rule, &lifting);
 
+    if (code == 0 && !rule && !lifting.applied)
+        code = RATION_EUNMATCHED; /* "none" would read as if the client were not banned */
     if (code == 0 && count)
         *count = lifting.count;
     return code;

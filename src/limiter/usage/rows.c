@@ -128,7 +128,7 @@ static bool describe(struct listing *l, const struct rn_usage_place *place,
     return true;
 }
 
-/* False: the place was wiped meanwhile, another one stands for it, or it says nothing. */
+/* False: the place was wiped meanwhile, or another one stands for it. */
 static bool count_row(const struct rn_usage_file *file, const struct rn_usage_place *place,
                       bool clear_marks, struct ration_usage *row)
 {
@@ -137,10 +137,7 @@ static bool count_row(const struct rn_usage_file *file, const struct rn_usage_pl
     row->admitted = sum.admitted;
     row->refused = (uint64_t)sum.refused;
     row->corrected = sum.corrected;
-    if (clear_marks)
-        return sum.first != NULL;
-    return sum.first == place->counts &&
-           (sum.admitted | sum.refused | sum.corrected) != 0; /* else nothing was charged yet */
+    return clear_marks ? sum.first != NULL : sum.first == place->counts;
 }
 
 int rn_usage_file_each(const struct rn_usage_file *file, const struct ration_usage_query *query,
@@ -153,12 +150,14 @@ int rn_usage_file_each(const struct rn_usage_file *file, const struct ration_usa
     struct ration_usage row;
     struct listing l;
     size_t rows = 0;
+    bool named = query->rule && query->client && query->period; /* listed in any case */
     int code = init_listing(&l, file, query, now_s, error);
     bool stopped = false;
 
     for (; at < end && code == 0 && !stopped; at++) {
         if (!rn_usage_file_at(file, at, name, &place) || !describe(&l, &place, &row, &code) ||
-            !count_row(file, &place, false, &row))
+            !count_row(file, &place, false, &row) ||
+            (!named && !row.admitted && !row.refused && !row.corrected)) /* nothing charged yet */
             continue;
         stopped = see(arg, &row) != 0 || ++rows == query->limit;
     }

@@ -127,19 +127,25 @@ static void check_effect(struct rn_builder *builder, const struct rn_node *node,
 {
     bool is_earn = rn_slice_is(node->key->text, "earn"), wanted[RN_FACTOR_MAX + 1] = {false};
     const struct rn_rule_limit *limit;
+    bool limited = false;
 
     if (is_earn)
         wanted[rule->earn->up_to] = true;
     else
         add_signals(&rule->adapt, wanted);
     RN_RULE_EACH_LIMIT(limit, rule)
-    for (unsigned p = 1; p <= RN_FACTOR_MAX; p++)
-        if (wanted[p] && scaled(limit->limit.cap, p) != limit->limit.cap)
-            return;
-    rn_report_error(builder->report, node->key->at,
-                    "%s changes nothing: no factor makes another whole number of this limit; "
-                    "write a larger limit, or leave it out",
-                    node->key->text.data);
+    {
+        limited = true;
+        for (unsigned p = 1; p <= RN_FACTOR_MAX; p++)
+            if (wanted[p] && scaled(limit->limit.cap, p) != limit->limit.cap)
+                return;
+    }
+    rn_report_error(
+        builder->report, node->key->at,
+        limited ? "%s changes nothing: no factor makes another whole number of this limit; "
+                  "write a larger limit, or leave %s out"
+                : "%s changes nothing: the rule is unlimited; write a limit, or leave %s out",
+        node->key->text.data, node->key->text.data);
 }
 
 void rn_native_factors_check(struct rn_builder *builder, const struct rn_node *map,

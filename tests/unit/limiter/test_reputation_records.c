@@ -123,6 +123,9 @@ static void operators_lift_bans(void **state)
     split_words(&w, "user=ann");
     assert_int_equal(ration_reputation_lift(r, &w.request, "login", 5, now, &count),
                      RATION_EUNMATCHED);
+    split_words(&w, "host=example.org");
+    assert_int_equal(ration_reputation_lift(r, &w.request, NULL, 0, now, &count),
+                     RATION_EUNMATCHED);
     /* The level is forgotten, too. */
     offend(r, "ip=192.0.2.1", 3, now);
     assert_int_equal(decide(r, "ip=192.0.2.1", now).level, 1);

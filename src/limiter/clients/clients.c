@@ -370,6 +370,8 @@ int rn_clients_refresh_at(struct ration *r, int64_t now_ns, struct ration_error 
 
         if (file_fault == 0)
             file_fault = rn_usage_check_file(&r->usage, &fault);
+        if (file_fault == 0)
+            file_fault = rn_reputation_check_file(r, &fault);
         if (file_fault != c->file_fault) { /* a fault of the state file is reported once */
             code = file_fault;
             if (code != 0 && error)

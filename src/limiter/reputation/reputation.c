@@ -10,16 +10,31 @@
 /* How long a reader waits for an event that is being written. */
 #define WRITING_NS INT64_C(1000000000)
 
+static bool needs_records(const struct rn_ruleset *ruleset)
+{
+    for (uint32_t i = 0; i < ruleset->rule_count; i++)
+        if (rn_rule_has_records(&ruleset->rules[i]))
+            return true;
+    return false;
+}
+
 int rn_reputation_open(struct ration *r, const struct rn_ruleset *ruleset,
                        struct ration_error *error)
 {
-    bool needed = false;
-
-    for (uint32_t i = 0; i < ruleset->rule_count; i++)
-        needed |= rn_rule_has_records(&ruleset->rules[i]);
-    if (!needed || r->reputation.records.groups)
+    if (!needs_records(ruleset) || r->reputation.records.groups)
         return 0;
     return rn_records_open(&r->reputation.records, r->table, error);
+}
+
+/* Rules that need records find them open. */
+int rn_reputation_check_file(struct ration *r, struct ration_error *error)
+{
+    struct rn_pin pin = rn_pin_take_counted(&r->shelf);
+    bool open = pin.book && needs_records(pin.book->ruleset);
+    int code = open ? rn_side_file_check(&r->reputation.records.file, error) : 0;
+
+    rn_pin_drop(&pin);
+    return code;
 }
 
 uint64_t rn_reputation_rule(const struct ration *r, struct rn_slice name)

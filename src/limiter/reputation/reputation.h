@@ -36,6 +36,9 @@ struct rn_reputation {
 int rn_reputation_open(struct ration *r, const struct rn_ruleset *ruleset,
                        struct ration_error *error);
 
+/* As rn_table_check_file. */
+int rn_reputation_check_file(struct ration *r, struct ration_error *error);
+
 /* The name of a rule as its records and events have it: the same on all nodes that share limits. */
 uint64_t rn_reputation_rule(const struct ration *r, struct rn_slice name);
 

@@ -2,6 +2,8 @@
 /* Bans by rules: who sees and lifts them, other nodes, reloads and restarts, Envoy's requests. */
 #include "reputation_fixture.h"
 
+#include <ration/clients.h>
+
 #include <unistd.h>
 
 #include <ration/envoy.h>
@@ -256,6 +258,15 @@ static void a_ban_survives_a_restart_and_holds_for_all_processes(void **state)
     struct listed l = list(r, &(struct ration_reputation_query){.banned_only = true});
 
     assert_string_equal(l.key, "192.0.2.1");
+    /* Processes that start now would have other records: that is reported, once. */
+    struct ration_error error;
+
+    assert_int_equal(ration_clients_refresh(r, &error), 0);
+    snprintf(beside, sizeof beside, "%s.reputation", path);
+    unlink(beside);
+    assert_int_not_equal(ration_clients_refresh(r, &error), 0);
+    assert_non_null(strstr(error.text, "deleted, moved or replaced while in use"));
+    assert_int_equal(ration_clients_refresh(r, &error), 0);
     ration_close(r);
     unlink(path);
     for (const char *const *end = (const char *const[]){"reputation", "overrides", NULL}; *end;

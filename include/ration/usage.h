@@ -24,8 +24,10 @@
 struct ration_usage {
     const char *rule; /* not terminated, as is: */
     size_t rule_len;
-    const char *client; /* the parts of its key, with spaces between them; empty: all clients of a
-                           rule without a key */
+    const char *client; /* the parts of its key, with spaces between them, ATTRIBUTE=VALUE where the
+                           key has a choice (api_key or ip); in keys of several parts, %20 is a
+                           space and %25 a percent sign. Empty: all clients of a rule without a
+                           key */
     size_t client_len;
     bool other;                      /* the clients that had no room; `client` is empty */
     int64_t start_s, end_s;          /* of the period, as Unix time */

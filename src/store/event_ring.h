@@ -19,7 +19,8 @@
 
 struct rn_event {
     uint64_t number;
-    uint64_t rule, hash; /* of the rule's name, and of the client */
+    uint64_t rule, hash; /* of the rule's name, and of the client as listings have it: other nodes
+                            know a ban and its lift by these */
     int64_t at_ns;
     int64_t ends_ns; /* of a ban */
     uint32_t level;  /* 0: lifted */

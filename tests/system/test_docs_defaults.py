@@ -10,22 +10,24 @@ from daemon import BUILD, ROOT, Daemon
 
 
 def tables():
-    """(page, titles, cells) of every row of every table."""
+    """(page, heading, titles, cells) of every row of every table."""
     for page in sorted((ROOT / "docs").glob("*.md")):
-        titles = None
+        titles = heading = None
         for line in page.read_text().splitlines():
+            if line.startswith("#"):
+                heading = line.strip("# ")
             cells = [c.strip() for c in re.split(r"(?<!\\)\|", line)[1:-1]] if line.startswith("|") else []
             if not cells:
                 titles = None
             elif titles is None:
                 titles = cells
             elif not set(line) <= set("|-: "):
-                yield page.name, titles, cells
+                yield page.name, heading, titles, cells
 
 
 def options():
     """(option, default) of every row about one that gives a default as code."""
-    for page, titles, cells in tables():
+    for page, _, titles, cells in tables():
         if "default" in titles:
             default = re.fullmatch(r"`([^`]+)`", cells[titles.index("default")])
             for cell in cells:
@@ -50,42 +52,49 @@ def test_defaults_of_options_are_those_of_the_help(option, default):
 
 
 RULE = "limits:\n  - name: a\n    key: user\n"
-RESPONSE = ("status", "headers", "retry_header")
+# Keys of a section are written within a key of the rule, beside those that it requires.
+WITHIN = {"Response": ("response", ""), "Escalate": ("escalate", "after: 10 refusals within 1m, ban: 1m, "),
+          "Earn": ("earn", "every: 24h, add: 10%, "), "Usage": ("usage", "per: month, ")}
 NEEDS = {"align": "limit: 5 per minute\n    algorithm: fixed-window", "lease": "limit: 5 concurrent",
          "wait": "limit: 5 per second queue 5"}
 
 
 def keys():
-    """(where, key, default) of every key of rules.md whose default is one word of code or a number."""
-    for page, titles, cells in tables():
+    """(heading, key, default) of every key of rules.md whose default is one word of code or a number."""
+    for page, heading, titles, cells in tables():
         if page == "rules.md" and titles == ["key", "value", "default"]:
-            default = re.match(r"`([^`]+)`(?:;|$)|(\d+)$", cells[2])
-            if default and cells[0] != "`lease`": # told as it was written; see the next test
-                yield pytest.param(cells[0].strip("`"), default[1] or default[2], id=cells[0].strip("`"))
+            key, default = cells[0].strip("`"), re.match(r"`([^`]+)`(?:[;,]|$)|(\d+)$", cells[2])
+            if default and key != "lease": # told as it was written; see the next test
+                yield pytest.param(heading, key, default[1] or default[2], id=f"{heading} {key}")
 
 
 @pytest.fixture(scope="module")
 def daemon(tmp_path_factory):
-    with Daemon(tmp_path_factory.mktemp("defaults"), "limits: []") as d:
+    folder = tmp_path_factory.mktemp("defaults")
+    with Daemon(folder, "limits: []", ["--state", folder / "state"]) as d:
         yield d
 
 
-@pytest.mark.parametrize("key, default", keys())
-def test_defaults_of_keys_are_those_of_the_rules(daemon, key, default):
+@pytest.mark.parametrize("heading, key, default", keys())
+def test_defaults_of_keys_are_those_of_the_rules(daemon, heading, key, default):
     """Written out, the default changes nothing."""
     def normal(more):
         limit = NEEDS.get(key, "limit: 5 per minute")
-        daemon.file.write_text(f"{RULE}    {limit}\n{more}")
+        daemon.file.write_text(f"{RULE}    {limit}\n    {more}\n")
         answer = daemon.admin("POST", "/v1/rules/reload")
         assert answer.status == 200, answer
         return daemon.admin("GET", "/v1/rules", headers={"Accept": "application/yaml"}).text
 
-    line = f"response: {{{key}: {default}}}" if key in RESPONSE else f"{key}: {default}"
-    assert normal(f"    {line}\n") == normal("")
+    if heading in WITHIN:
+        outer, required = WITHIN[heading]
+        without = f"{outer}: {{{required}}}" if required else ""
+        assert normal(f"{outer}: {{{required}{key}: {default}}}") == normal(without)
+    else:
+        assert normal(f"{key}: {default}") == normal("")
 
 
 def test_a_place_is_held_for_as_long_as_the_table_says(daemon):
-    row = next(cells for page, _, cells in tables() if page == "rules.md" and cells[0] == "`lease`")
+    row = next(cells for page, *_, cells in tables() if page == "rules.md" and cells[0] == "`lease`")
     daemon.file.write_text(f"{RULE}    limit: 5 concurrent\n")
     assert daemon.admin("POST", "/v1/rules/reload").status == 200
     held = daemon.http("POST", "/v1/acquire", {"attributes": {"user": "ann"}}).json["reset_after"]

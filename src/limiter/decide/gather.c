@@ -283,11 +283,8 @@ static RN_ASIDE void refuse_banned(struct rn_gathered *g, bool look_only,
     const struct rn_applied *a = &g->rules[g->banned_by];
 
     rn_outcome_banned(out, a->rule, &g->ban);
-    if (look_only)
-        return;
-    rn_reputation_count_ban(g->r, g->book, a, g->banned_hash, g->tx.now_ns);
-    if (rn_unlikely(a->rule->usage != NULL))
-        count_usage(g, a, false, a->rule->by_outcome ? 0 : a->cost);
+    if (!look_only)
+        rn_reputation_count_ban(g->r, g->book, a, g->banned_hash, g->tx.now_ns);
 }
 
 RN_HOT int rn_gather_run(struct rn_gathered *g, bool look_only, struct ration_outcome *out)

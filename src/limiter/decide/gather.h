@@ -23,6 +23,7 @@ struct rn_applied {
     const struct rn_slice *key;
     const struct rn_slice *key_names; /* NULL, or data NULL: the name is not part of the key */
     uint32_t key_count;
+    struct rn_slice usage_name; /* the key as rows of usage have it; data NULL: not made yet */
     uint64_t cost;
     uint64_t hash; /* of the key, once it has been gathered; 0 if nothing needs it */
     uint8_t keep_percent;

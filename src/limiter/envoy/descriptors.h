@@ -6,6 +6,7 @@
 #define RN_LIMITER_ENVOY_DESCRIPTORS_H
 
 #include <ration/envoy.h>
+#include <ration/usage.h>
 
 #include "limiter/decide/gather.h"
 
@@ -41,6 +42,7 @@ struct rn_native_charge {
     uint8_t first, count;       /* its charges */
     char key[RATION_NAME_SIZE]; /* as text, cut to fit */
     struct rn_slice key_text;   /* the same */
+    char usage_name[RATION_USAGE_CLIENT_MAX];
 };
 
 struct rn_descriptor {

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "limiter/envoy/descriptors.h"
+#include "limiter/usage/periods.h"
 
 size_t rn_descriptor_attributes(struct rn_slice domain,
                                 const struct ration_descriptor_entry *entries, size_t count,
@@ -39,6 +40,10 @@ static struct rn_native_charge *add_rule(struct rn_descriptors *d, const struct 
     n->purpose = RN_PURPOSE_LOOK;
     n->first = (uint8_t)before;
     n->count = (uint8_t)(g->tx.n - before);
+    if (applied->rule->usage)
+        g->rules[at].usage_name =
+            (struct rn_slice){n->usage_name, rn_usage_client(applied->key, applied->key_names,
+                                                             applied->key_count, n->usage_name)};
     n->key_text =
         (struct rn_slice){n->key, rn_gather_join_key(&g->rules[at], n->key, sizeof n->key)};
     g->rules[at].key = &n->key_text;

@@ -30,7 +30,8 @@ static bool lift(struct ration *r, const struct lifted *l)
                                        .now_ns = l->now_ns,
                                        .follow = forget};
     struct rn_records_change lapses = change;
-    struct rn_event event = {.rule = l->rule_hash, .hash = l->hash, .at_ns = l->now_ns};
+    struct rn_event event = {
+        .rule = l->rule_hash, .hash = l->hash & ~RN_RECORD_KIND, .at_ns = l->now_ns};
     struct rn_stripe *s = rn_stats_stripe(&r->stats);
     struct rn_record_view v;
 

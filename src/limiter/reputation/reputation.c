@@ -61,7 +61,7 @@ static void report_ban(struct ration *r, const struct rn_reputation_refusal *o, 
 {
     const struct rn_escalate_plan *plan = o->applied->rule->escalate;
     struct rn_event event = {.rule = o->rule,
-                             .hash = o->hash,
+                             .hash = o->hash & ~RN_RECORD_KIND,
                              .at_ns = o->now_ns,
                              .ends_ns = o->now_ns + rn_escalate_rest_ns(plan, word, o->now_ns),
                              .level = rn_record_level(word)};

@@ -106,9 +106,9 @@ bool rn_reputation_look(struct ration *r, const struct rn_rule *rule, uint64_t h
 
 /* A ban that began, or was lifted, by a decision or call of a process that shares the records. */
 struct rn_reputation_event {
-    uint64_t sequence; /* from 1 on */
-    uint64_t rule;     /* rn_reputation_rule */
-    uint64_t hash;
+    uint64_t sequence;  /* from 1 on */
+    uint64_t rule;      /* rn_reputation_rule */
+    uint64_t hash;      /* as in a listing */
     uint32_t level;     /* 0: lifted */
     uint32_t name_len;  /* 0: not known */
     int64_t age_ns;     /* since it happened */

@@ -91,27 +91,69 @@ static void join(struct joiner *j, const char *text, size_t len)
     }
 }
 
-size_t rn_usage_client(const struct rn_slice *parts, size_t count,
+/* A blank may only stand between parts. */
+static void join_escaped(struct joiner *j, struct rn_slice part)
+{
+    for (size_t i = 0; i < part.len; i++)
+        if (part.data[i] == ' ')
+            join(j, "%20", 3);
+        else if (part.data[i] == '%')
+            join(j, "%25", 3);
+        else
+            join(j, &part.data[i], 1);
+}
+
+static bool looks_cut(const char *name, size_t len)
+{
+    if (len < RATION_USAGE_CLIENT_MAX - 3 || name[len - DIGITS] != '~')
+        return false;
+    for (size_t i = len - DIGITS + 1; i < len; i++)
+        if (!memchr("0123456789abcdef", name[i], 16))
+            return false;
+    return true;
+}
+
+static size_t cut(struct joiner *j)
+{
+    char digits[DIGITS + 1];
+    size_t at = RATION_USAGE_CLIENT_MAX - DIGITS;
+
+    rn_siphash_add(&j->hash, j->block, j->len % sizeof j->block);
+    snprintf(digits, sizeof digits, "~%016" PRIx64, rn_siphash_done(&j->hash));
+    for (unsigned i = 0; i < 3 && ((unsigned char)j->name[at] & 0xC0) == 0x80; i++)
+        at--; /* not within a character of UTF-8 */
+    memcpy(j->name + at, digits, DIGITS);
+    return at + DIGITS;
+}
+
+static const struct rn_hash_key fixed = {1, 2};
+
+size_t rn_usage_client(const struct rn_slice *parts, const struct rn_slice *names, size_t count,
                        char name[RATION_USAGE_CLIENT_MAX])
 {
-    static const struct rn_hash_key fixed = {1, 2};
     struct joiner j = {.name = name};
-    char digits[DIGITS + 1];
 
     rn_siphash_init(&j.hash, &fixed);
     for (size_t i = 0; i < count; i++) {
         if (i != 0)
             join(&j, " ", 1);
-        join(&j, parts[i].data, parts[i].len);
+        if (names && names[i].data) {
+            join(&j, names[i].data, names[i].len);
+            join(&j, "=", 1);
+        }
+        if (count > 1)
+            join_escaped(&j, parts[i]);
+        else
+            join(&j, parts[i].data, parts[i].len);
     }
-    if (j.len <= RATION_USAGE_CLIENT_MAX)
-        return j.len;
-    rn_siphash_add(&j.hash, j.block, j.len % sizeof j.block);
-    snprintf(digits, sizeof digits, "~%016" PRIx64, rn_siphash_done(&j.hash));
-    size_t at = RATION_USAGE_CLIENT_MAX - DIGITS;
+    return j.len > RATION_USAGE_CLIENT_MAX || looks_cut(name, j.len) ? cut(&j) : j.len;
+}
 
-    for (unsigned i = 0; i < 3 && ((unsigned char)name[at] & 0xC0) == 0x80; i++)
-        at--; /* not within a character of UTF-8 */
-    memcpy(name + at, digits, DIGITS);
-    return at + DIGITS;
+size_t rn_usage_client_asked(struct rn_slice client, char name[RATION_USAGE_CLIENT_MAX])
+{
+    struct joiner j = {.name = name};
+
+    rn_siphash_init(&j.hash, &fixed);
+    join(&j, client.data, client.len);
+    return j.len > RATION_USAGE_CLIENT_MAX ? cut(&j) : j.len;
 }

@@ -39,9 +39,13 @@ int rn_usage_period_resolve(struct rn_slice period, enum ration_calendar unit, c
                             int64_t at_s, char name[RATION_PERIOD_TEXT],
                             struct ration_error *error);
 
-/* A client as rows have it: the parts of its key, with spaces between them, cut if it is long.
- * Of a name as a query has it, the parts are one. Returns the length. */
-size_t rn_usage_client(const struct rn_slice *parts, size_t count,
+/* A client as rows have it (struct ration_usage): two clients never have the same name, because
+ * they would get each other's bills. `names` are those of the attributes where the key has a choice
+ * (NULL, or data NULL: no choice). A name that looks like a cut one is cut, too. Returns the
+ * length. */
+size_t rn_usage_client(const struct rn_slice *parts, const struct rn_slice *names, size_t count,
                        char name[RATION_USAGE_CLIENT_MAX]);
+/* The same of a name in a query: as in a row, or whole. */
+size_t rn_usage_client_asked(struct rn_slice client, char name[RATION_USAGE_CLIENT_MAX]);
 
 #endif

@@ -2,6 +2,7 @@
 /*
  * The usage of a file as rows: listed, corrected, and for other nodes.
  */
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,7 +46,8 @@ static int init_listing(struct listing *l, const struct rn_usage_file *file,
     if (error)
         *error = (struct ration_error){0};
     if (client.data)
-        l->client = (struct rn_slice){l->client_text, rn_usage_client(&client, 1, l->client_text)};
+        l->client =
+            (struct rn_slice){l->client_text, rn_usage_client_asked(client, l->client_text)};
     if (period.data)
         code = rn_usage_period_resolve(period, RATION_CALENDAR_DAY, "", now_s, name, error);
     l->views = code == 0 ? calloc(file->rule_count, sizeof(struct slot_view *)) : NULL;
@@ -311,7 +313,9 @@ static int correct(struct ration *r, struct correction *c, int64_t units,
         return rn_error_set(error, RATION_EINVAL, 0,
                             "the rule has no usage of the client %s in that period",
                             rn_error_quote(q->client, q->client_len, 0).text);
-    rn_usage_add(file, counts, &counts->corrected, units);
+    if (!rn_usage_add(file, counts, &counts->corrected, units))
+        return rn_error_set(error, RATION_EINVAL, 0,
+                            "%" PRId64 " units are more than a counter can hold", units);
     return 0;
 }
 
@@ -381,6 +385,7 @@ int rn_usage_dirty(struct ration *r, bool all, uint64_t *cursor, size_t most,
             describe(&l, &place, &row.usage, &code) && count_row(file, &place, true, &row.usage)) {
             row.keep = l.views[place.slot]->text.keep;
             row.entry = at;
+            row.tag = place.tag;
             stopped = see(arg, &row) != 0 || ++rows == most;
         }
         at++;

@@ -235,17 +235,21 @@ static RN_ASIDE struct rn_usage_counts *make_row(struct rn_usage_rule *rule, uin
                                                  const struct rn_applied *client, int64_t start_s,
                                                  int64_t wall_ns)
 {
-    char name[RATION_USAGE_CLIENT_MAX];
-    size_t len = rn_usage_client(client->key, client->key_count, name);
-    struct rn_usage_counts *counts = rn_usage_file_make(
-        rule->file, tag, rule->slot, start_s, (struct rn_slice){name, len}, wall_ns / RN_SECOND_NS);
+    char text[RATION_USAGE_CLIENT_MAX];
+    struct rn_slice name = client->usage_name;
+
+    if (!name.data)
+        name = (struct rn_slice){
+            text, rn_usage_client(client->key, client->key_names, client->key_count, text)};
+    struct rn_usage_counts *counts =
+        rn_usage_file_make(rule->file, tag, rule->slot, start_s, name, wall_ns / RN_SECOND_NS);
 
     return counts ? counts : find_other(rule, start_s);
 }
 
 static int64_t bounded(uint64_t units)
 {
-    return units < INT64_MAX ? (int64_t)units : INT64_MAX;
+    return units < RN_USAGE_UNITS_MOST ? (int64_t)units : RN_USAGE_UNITS_MOST;
 }
 
 RN_HOT void rn_usage_count(struct rn_usage_rule *rule, const struct rn_applied *client,
@@ -271,5 +275,6 @@ void rn_usage_adjust(struct rn_usage_rule *rule, uint64_t hash, int64_t units, i
 
     if (!counts || __atomic_load_n(&counts->about, __ATOMIC_ACQUIRE) == 0)
         counts = find_other(rule, start_s);
+    units = units < 0 ? -bounded(-(uint64_t)units) : bounded((uint64_t)units);
     rn_usage_add(rule->file, counts, &counts->admitted, units);
 }

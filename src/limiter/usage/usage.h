@@ -107,6 +107,7 @@ static inline bool rn_usage_is_receipt(const struct ration_receipt *receipt)
 struct rn_usage_row {
     struct ration_usage usage; /* as in a listing */
     uint32_t keep;             /* finished periods that the rule keeps */
+    uint64_t tag;              /* of the row in its file: no other one has it */
     uint64_t entry;            /* for rn_usage_mark */
 };
 

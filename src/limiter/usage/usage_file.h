@@ -197,12 +197,25 @@ void rn_usage_file_keep_marked(struct rn_usage_file *file, uint64_t position);
 /* Marks counts as changed, once they have been added to. */
 void rn_usage_file_mark(struct rn_usage_file *file, struct rn_usage_counts *counts);
 
-static inline void rn_usage_add(struct rn_usage_file *file, struct rn_usage_counts *counts,
+/* A counter stays within these, and a decision adds no more units: so no number of threads that
+ * add at once makes it wrap. */
+#define RN_USAGE_MOST (INT64_C(1) << 62)
+#define RN_USAGE_UNITS_MOST (INT64_C(1) << 52) /* more than any limit has */
+
+/* False: the counter would leave its bounds, and is left alone. */
+static inline bool rn_usage_add(struct rn_usage_file *file, struct rn_usage_counts *counts,
                                 int64_t *counter, int64_t units)
 {
+    int64_t sum;
+
+    if (rn_unlikely(
+            __builtin_add_overflow(__atomic_load_n(counter, __ATOMIC_RELAXED), units, &sum) ||
+            sum > RN_USAGE_MOST || sum < -RN_USAGE_MOST))
+        return false;
     __atomic_fetch_add(counter, units, __ATOMIC_SEQ_CST);
     if (__atomic_load_n(&counts->dirty, __ATOMIC_SEQ_CST) == 0)
         rn_usage_file_mark(file, counts);
+    return true;
 }
 
 /* What a slot says. */

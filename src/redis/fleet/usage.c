@@ -93,9 +93,10 @@ static int see_row(void *arg, const struct rn_usage_row *row)
     size_t group = enter_group(lot, row);
     size_t key = enter_bucket(lot, lot->group_ids[group - 1], bucket), start = lot->bytes.len;
 
-    rn_buf_putf(&lot->bytes, "%zu %zu %u %" PRIu64 " %" PRId64 " %" PRIu64 " %" PRId64 " %c", group,
-                key, bucket, lot->stamp, usage->admitted, usage->refused, usage->corrected,
-                usage->other ? RN_FLEET_USAGE_OTHER : RN_FLEET_USAGE_CLIENT);
+    rn_buf_putf(&lot->bytes,
+                "%zu %zu %u %" PRIu64 " %" PRId64 " %" PRIu64 " %" PRId64 " %016" PRIx64 "%c",
+                group, key, bucket, lot->stamp, usage->admitted, usage->refused, usage->corrected,
+                row->tag, usage->other ? RN_FLEET_USAGE_OTHER : RN_FLEET_USAGE_CLIENT);
     rn_buf_put(&lot->bytes, client.data, client.len);
     lot->usage->rows[lot->rows] = row->entry;
     lot->row_texts[lot->rows++] = (struct word){start, lot->bytes.len - start};

@@ -310,7 +310,7 @@ int rn_fleet_usage_each(struct rn_fleet *fleet, const struct ration_usage_query 
     }
     if (query->client) {
         size_t len =
-            rn_usage_client(&(struct rn_slice){query->client, query->client_len}, 1, client);
+            rn_usage_client_asked((struct rn_slice){query->client, query->client_len}, client);
 
         reader.client = (struct rn_slice){client, len};
     }

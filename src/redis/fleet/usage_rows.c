@@ -54,7 +54,16 @@ static int compare(const void *a, const void *b, void *arg)
     return memcmp(clients->data + x->place, clients->data + y->place, x->client.len);
 }
 
-/* Sums wrap as counters do. */
+/* Redis is not trusted: a sum stays at its bound. */
+static int64_t sum_of(int64_t a, int64_t b)
+{
+    int64_t sum;
+
+    if (__builtin_add_overflow(a, b, &sum))
+        sum = a < 0 ? INT64_MIN : INT64_MAX;
+    return sum;
+}
+
 void rn_fleet_usage_rows_add_up(struct rn_fleet_usage_rows *rows)
 {
     struct rn_fleet_usage_row *list = rows->list;
@@ -69,9 +78,10 @@ void rn_fleet_usage_rows_add_up(struct rn_fleet_usage_rows *rows)
         }
         struct rn_fleet_usage_row *sum = &list[kept - 1];
 
-        sum->admitted = (int64_t)((uint64_t)sum->admitted + (uint64_t)list[i].admitted);
-        sum->corrected = (int64_t)((uint64_t)sum->corrected + (uint64_t)list[i].corrected);
-        sum->refused += list[i].refused;
+        sum->admitted = sum_of(sum->admitted, list[i].admitted);
+        sum->corrected = sum_of(sum->corrected, list[i].corrected);
+        if (__builtin_add_overflow(sum->refused, list[i].refused, &sum->refused))
+            sum->refused = UINT64_MAX;
     }
     rows->count = kept;
 }

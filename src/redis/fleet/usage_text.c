@@ -11,7 +11,8 @@
 #include "redis/fleet/fleet_internal.h"
 
 #define HEX "0123456789abcdef"
-#define DIGITS 16 /* of a hash */
+#define DIGITS 16        /* of a hash */
+#define IDS (2 * DIGITS) /* of a state file and a row in it */
 #define UTC "UTC"
 
 /* The same on all nodes, and no secret. */
@@ -160,14 +161,15 @@ bool rn_fleet_usage_file_read(struct rn_slice field, struct rn_slice value,
 bool rn_fleet_usage_row_read(struct rn_slice field, struct rn_slice value,
                              struct rn_fleet_usage_row *row)
 {
-    uint64_t file, stamp;
+    uint64_t file, tag, stamp;
 
-    if (field.len <= DIGITS || !read_id((struct rn_slice){field.data, DIGITS}, &file))
+    if (field.len <= IDS || !read_id((struct rn_slice){field.data, DIGITS}, &file) ||
+        !read_id((struct rn_slice){field.data + DIGITS, DIGITS}, &tag))
         return false;
-    row->other = field.data[DIGITS] == RN_FLEET_USAGE_OTHER;
-    row->client = (struct rn_slice){field.data + DIGITS + 1, field.len - DIGITS - 1};
+    row->other = field.data[IDS] == RN_FLEET_USAGE_OTHER;
+    row->client = (struct rn_slice){field.data + IDS + 1, field.len - IDS - 1};
     row->hash = rn_fleet_usage_hash(row->client, row->other);
-    if (row->other ? row->client.len != 0 : field.data[DIGITS] != RN_FLEET_USAGE_CLIENT)
+    if (row->other ? row->client.len != 0 : field.data[IDS] != RN_FLEET_USAGE_CLIENT)
         return false;
     return row->client.len <= RATION_USAGE_CLIENT_MAX &&
            read_number(next_word(&value), UINT64_MAX, &stamp) &&

@@ -5,12 +5,13 @@
 --
 -- KEYS: usage (a hash: group, "NUMBER GONE START END KEEP PERIOD ZONE RULE"; its field next counts
 --       groups), files (a hash: state file, "SEEN PENDING GONE HOST"), then for each group a bitmap
---       of its buckets, then buckets (hashes: file and client, "STAMP ADMITTED REFUSED CORRECTED").
+--       of its buckets, then buckets (hashes: file, row and client,
+--       "STAMP ADMITTED REFUSED CORRECTED").
 --       Times are Unix times in seconds; what is GONE at that time is dropped.
 -- ARGV: the id of the state file, 16 digits; the host; how many entries are not published yet, or
 --       left: the node stops, and has published all; the number of groups; for each its name and "START END KEEP PERIOD ZONE RULE"; then entries, each
 --       "GROUP KEY BUCKET STAMP ADMITTED REFUSED CORRECTED CLIENT": the number of the group and of
---       the bucket in this call, the number of the bucket in its group, ...
+--       the bucket in this call, the number of the bucket in its group, ..., the row and the client
 -- Reply: how many entries have changed
 
 local DAY = 86400

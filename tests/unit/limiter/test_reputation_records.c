@@ -297,6 +297,44 @@ static void envoy_requests_are_banned_by_native_rules(void **state)
     ration_close(r);
 }
 
+static int note_hash(void *arg, const struct ration_reputation *one)
+{
+    *(uint64_t *)arg = one->hash;
+    return 0;
+}
+
+/* Other nodes know both by that hash: else a lift would be of another client there. */
+static void a_ban_and_its_lift_have_the_hash_that_listings_show(void **state)
+{
+    struct ration *r = open_rules(LOGIN);
+    int64_t now = now_of(r);
+    struct ration_reputation_query all = {0};
+    struct rn_reputation_event events[16];
+    struct words w;
+    char words[32];
+
+    (void)state;
+    for (unsigned i = 1; i <= 6; i++) { /* hashes with several endings */
+        uint64_t listed = 0, sequence = UINT64_MAX;
+
+        rn_reputation_recent(r, &sequence, events, COUNT(events));
+        snprintf(words, sizeof words, "ip=192.0.2.%u", i);
+        offend(r, words, 5, now);
+        assert_int_equal(ration_reputation_each(r, &all, note_hash, &listed, NULL), 0);
+        assert_int_equal(ration_reputation_lift_hash(r, "login", 5, listed, now), 0);
+        assert_int_equal(rn_reputation_recent(r, &sequence, events, COUNT(events)), 2);
+        assert_int_equal(events[0].level, 1);
+        assert_int_equal(events[1].level, 0);
+        assert_true(events[0].hash == listed && events[1].hash == listed);
+        offend(r, words, 5, now);
+        split_words(&w, words);
+        assert_int_equal(ration_reputation_lift(r, &w.request, "login", 5, now, NULL), 0);
+        assert_int_equal(rn_reputation_recent(r, &sequence, events, COUNT(events)), 2);
+        assert_true(events[0].hash == listed && events[1].hash == listed);
+    }
+    ration_close(r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -307,6 +345,7 @@ int main(void)
         cmocka_unit_test(a_reload_keeps_records_and_applies_its_plan),
         cmocka_unit_test(a_ban_survives_a_restart_and_holds_for_all_processes),
         cmocka_unit_test(envoy_requests_are_banned_by_native_rules),
+        cmocka_unit_test(a_ban_and_its_lift_have_the_hash_that_listings_show),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -54,6 +54,31 @@ static void a_client_whose_groups_coincide_is_counted_once(void **state)
     ration_close(r);
 }
 
+/* A rule without limits beside it takes the long way to a decision. */
+static void a_request_that_a_ban_refuses_is_counted_once(void **state)
+{
+    static const char *const texts[] = {
+        "limits:\n  - { name: a, key: user, limit: 2 per hour, usage: true,\n"
+        "      escalate: { after: 1 refusals within 10s, ban: 1m } }\n",
+        "limits:\n  - { name: b, key: user, limit: 2 per hour, usage: true,\n"
+        "      escalate: { after: 1 refusals within 10s, ban: 1m } }\n"
+        "  - { name: c, key: user, limit: unlimited }\n"};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(texts); i++) {
+        struct ration *r = open_usage(texts[i]);
+
+        assert_int_equal(admitted(r, "user=ann", 3, T0), 2);
+        for (int n = 0; n < 4; n++)
+            assert_int_equal(decide(r, "user=ann", T0).kind, RATION_BY_ESCALATION);
+        ration_close(r);
+    }
+    struct ration *r = open_usage(texts[1]);
+
+    assert_rows(r, T0, "a ann 2023-11 2/5/0\nb ann 2023-11 2/5/0\n");
+    ration_close(r);
+}
+
 static void the_cost_is_what_counts(void **state)
 {
     struct ration *r = open_usage("limits:\n  - { name: a, key: user, limit: 50 per hour, "
@@ -63,6 +88,40 @@ static void the_cost_is_what_counts(void **state)
     decide(r, "user=ann tokens=40", T0);
     decide(r, "user=ann tokens=40", T0);
     assert_rows(r, T0, "a ann 2023-11 40/40/0\n");
+    ration_close(r);
+}
+
+/* Nobody gets a negative bill by asking for much. */
+static void counters_do_not_wrap(void **state)
+{
+    struct ration *r = open_usage("limits:\n  - { name: a, key: user, limit: unlimited, "
+                                  "cost: { attribute: tokens }, usage: true }\n"
+                                  "  - { name: b, key: user, limit: 5 per hour, "
+                                  "cost: { attribute: many }, usage: true }\n");
+    struct words w;
+    struct ration_outcome out;
+
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        split_words(&w, "user=ann tokens=18446744073709551615 many=9223372036854775807");
+        assert_int_equal(ration_decide(r, &w.request, T0, &out), 0);
+        decide(r, "user=ann tokens=18446744073709551615 many=1", T0);
+    }
+    struct rows rows = all_rows(r, T0);
+
+    assert_true(rows.admitted > 0 && rows.refused > 0);
+    struct ration_error error;
+    const struct ration_usage_query ann = {.rule = "b",
+                                           .rule_len = 1,
+                                           .client = "ann",
+                                           .client_len = 3,
+                                           .period = "current",
+                                           .period_len = 7};
+
+    assert_int_equal(ration_usage_correct(r, &ann, INT64_MAX, &error), RATION_EINVAL);
+    assert_int_equal(ration_usage_correct(r, &ann, INT64_MIN, &error), RATION_EINVAL);
+    assert_string_equal(error.text, "-9223372036854775808 units are more than a counter can hold");
+    assert_int_equal(ration_usage_correct(r, &ann, -5, &error), 0);
     ration_close(r);
 }
 
@@ -315,7 +374,9 @@ int main(void)
         USAGE_TEST(units_admitted_and_refused_are_counted_by_client),
         USAGE_TEST(usage_survives_closing_and_is_shared),
         USAGE_TEST(a_client_whose_groups_coincide_is_counted_once),
+        USAGE_TEST(a_request_that_a_ban_refuses_is_counted_once),
         USAGE_TEST(the_cost_is_what_counts),
+        USAGE_TEST(counters_do_not_wrap),
         USAGE_TEST(each_rule_counts_once_and_only_those_that_refused_count_a_refusal),
         USAGE_TEST(a_rule_without_limits_counts),
         USAGE_TEST(shadow_counts_as_admitted),

@@ -302,6 +302,12 @@ static void changes_are_seen_once_and_all_of_them_if_asked(void **state)
 
 /* --- names and queries ----------------------------------------------------------------- */
 
+#define NAME(parts, names, count, text)                                                            \
+    (struct rn_slice)                                                                              \
+    {                                                                                              \
+        text, rn_usage_client(parts, names, count, text)                                           \
+    }
+
 static void long_names_are_cut_at_a_character_and_still_differ(void **state)
 {
     char long_name[300], a[RATION_USAGE_CLIENT_MAX], b[RATION_USAGE_CLIENT_MAX];
@@ -309,20 +315,49 @@ static void long_names_are_cut_at_a_character_and_still_differ(void **state)
 
     (void)state;
     memset(long_name, 'n', sizeof long_name);
-    assert_int_equal(rn_usage_client(parts, 1, a), 96);
+    assert_int_equal(rn_usage_client(parts, NULL, 1, a), 96);
     assert_memory_equal(a, long_name, 96);
-    assert_int_equal(rn_usage_client(parts, 2, a), 96);
+    assert_int_equal(rn_usage_client(parts, NULL, 2, a), 96);
     assert_int_equal(a[79], '~');
     parts[1] = RN_SLICE("y");
-    assert_int_equal(rn_usage_client(parts, 2, b), 96);
+    assert_int_equal(rn_usage_client(parts, NULL, 2, b), 96);
     assert_memory_not_equal(a, b, 96);
-    memcpy(long_name + 96, " y", 2); /* the same text as one part */
+    memcpy(long_name + 96, " y", 2); /* asked for: the whole name, or as in the row */
     parts[0].len = 98;
-    assert_int_equal(rn_usage_client(parts, 1, a), 96);
+    assert_int_equal(rn_usage_client_asked(parts[0], a), 96);
     assert_memory_equal(a, b, 96);
+    assert_int_equal(rn_usage_client_asked((struct rn_slice){b, 96}, a), 96);
+    assert_memory_equal(a, b, 96);
+    /* A client that takes the row's name of another one does not get it. */
+    assert_int_equal(rn_usage_client(&(struct rn_slice){b, 96}, NULL, 1, a), 96);
+    assert_memory_not_equal(a, b, 96);
     memcpy(long_name + 77, "\xF0\x9F\x98\x80", 4); /* it would end within this */
-    assert_int_equal(rn_usage_client(parts, 1, a), 94);
+    assert_int_equal(rn_usage_client(parts, NULL, 1, a), 94);
     assert_int_equal(a[77], '~');
+    assert_true(rn_usage_client(&(struct rn_slice){a, 94}, NULL, 1, b) != 94);
+}
+
+/* Each row is a bill: what callers send must not make it look like that of another client. */
+static void clients_with_different_keys_have_different_names(void **state)
+{
+    const struct rn_slice left[] = {RN_SLICE("a b"), RN_SLICE("c")},
+                          right[] = {RN_SLICE("a"), RN_SLICE("b c")},
+                          escaped[] = {RN_SLICE("a%20b"), RN_SLICE("c")};
+    char a[RATION_USAGE_CLIENT_MAX], b[RATION_USAGE_CLIENT_MAX], c[RATION_USAGE_CLIENT_MAX];
+    struct ration *r = open_usage("limits:\n  - { name: a, key: api_key or ip, limit: 5 per hour, "
+                                  "usage: true }\n");
+
+    (void)state;
+    assert_true(rn_slice_is(NAME(left, NULL, 2, a), "a%20b c"));
+    assert_true(rn_slice_is(NAME(right, NULL, 2, b), "a b%20c"));
+    assert_true(rn_slice_is(NAME(escaped, NULL, 2, c), "a%2520b c"));
+    decide(r, "ip=192.0.2.1", T0);
+    decide(r, "api_key=192.0.2.1", T0);
+    decide(r, "api_key=ip=192.0.2.1", T0);
+    assert_rows(r, T0,
+                "a api_key=192.0.2.1 2023-11 1/0/0\na api_key=ip=192.0.2.1 2023-11 1/0/0\n"
+                "a ip=192.0.2.1 2023-11 1/0/0\n");
+    ration_close(r);
 }
 
 static void a_page_ends_where_the_next_begins(void **state)
@@ -391,6 +426,7 @@ int main(void)
         USAGE_TEST(a_rule_too_many_is_an_error),
         USAGE_TEST(changes_are_seen_once_and_all_of_them_if_asked),
         USAGE_TEST(long_names_are_cut_at_a_character_and_still_differ),
+        USAGE_TEST(clients_with_different_keys_have_different_names),
         USAGE_TEST(a_page_ends_where_the_next_begins),
         USAGE_TEST(corrections_are_apart_and_may_make_a_row),
     };

@@ -12,6 +12,7 @@
 #include "redis/fleet/fleet_internal.h"
 
 #define FILE_ID "0123456789abcdef"
+#define ROW FILE_ID "00000000000000ff"
 
 static struct ration_usage november(void)
 {
@@ -124,14 +125,14 @@ static void rows_are_read_exactly(void **state)
 
     (void)state;
     assert_true(rn_fleet_usage_row_read(
-        RN_SLICE(FILE_ID "c192.0.2.7 /x"),
+        RN_SLICE(ROW "c192.0.2.7 /x"),
         RN_SLICE("5 -9223372036854775808 18446744073709551615 9223372036854775807"), &row));
     assert_true(rn_slice_is(row.client, "192.0.2.7 /x") && !row.other);
     assert_true(row.admitted == INT64_MIN && row.refused == UINT64_MAX &&
                 row.corrected == INT64_MAX);
-    assert_true(rn_fleet_usage_row_read(RN_SLICE(FILE_ID "o"), RN_SLICE("5 1 2 -3"), &row));
+    assert_true(rn_fleet_usage_row_read(RN_SLICE(ROW "o"), RN_SLICE("5 1 2 -3"), &row));
     assert_true(row.other && row.client.len == 0 && row.corrected == -3);
-    assert_true(rn_fleet_usage_row_read(RN_SLICE(FILE_ID "c"), RN_SLICE("5 0 0 0"), &row));
+    assert_true(rn_fleet_usage_row_read(RN_SLICE(ROW "c"), RN_SLICE("5 0 0 0"), &row));
     assert_true(!row.other && row.client.len == 0);
 }
 
@@ -141,28 +142,34 @@ static void malformed_rows_are_refused(void **state)
         "",         "5",         "5 1",       "5 1 2",     "5 1 2 3 4", "5 1 2 3 ",
         "x 1 2 3",  "5 - 2 3",   "5 1 -2 3",  "5 1 2 --3", "5 1.5 2 3", " 5 1 2 3",
         "5 1  2 3", "5 1 2 3\n", "5 nan 2 3", "5 1 2 +3",  "-5 1 2 3",  "5 0x10 2 3"};
-    static const char *const fields[] = {
-        "",          FILE_ID,         "c",         "short c",
-        FILE_ID "x", FILE_ID "oname", FILE_ID "C", "0123456789ABCDEFcann"};
+    static const char *const fields[] = {"",
+                                         ROW,
+                                         "c",
+                                         "short c",
+                                         FILE_ID "cann",
+                                         ROW "x",
+                                         ROW "oname",
+                                         ROW "C",
+                                         FILE_ID "0123456789ABCDEFcann"};
     struct rn_fleet_usage_row row;
-    char field[17 + RATION_USAGE_CLIENT_MAX + 2];
+    char field[33 + RATION_USAGE_CLIENT_MAX + 2];
 
     (void)state;
     for (size_t i = 0; i < sizeof values / sizeof *values; i++)
-        if (rn_fleet_usage_row_read(RN_SLICE(FILE_ID "cann"), rn_slice_of(values[i]), &row))
+        if (rn_fleet_usage_row_read(RN_SLICE(ROW "cann"), rn_slice_of(values[i]), &row))
             fail_msg("\"%s\" was read", values[i]);
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
         if (rn_fleet_usage_row_read(rn_slice_of(fields[i]), RN_SLICE("5 1 2 3"), &row))
             fail_msg("\"%s\" was read", fields[i]);
-    assert_false(rn_fleet_usage_row_read(RN_SLICE(FILE_ID "cann"),
-                                         RN_SLICE("5 9223372036854775808 2 3"), &row));
-    assert_false(rn_fleet_usage_row_read(RN_SLICE(FILE_ID "cann"),
+    assert_false(
+        rn_fleet_usage_row_read(RN_SLICE(ROW "cann"), RN_SLICE("5 9223372036854775808 2 3"), &row));
+    assert_false(rn_fleet_usage_row_read(RN_SLICE(ROW "cann"),
                                          RN_SLICE("5 1 18446744073709551616 3"), &row));
     memset(field, 'x', sizeof field);
-    memcpy(field, FILE_ID "c", 17);
-    assert_true(rn_fleet_usage_row_read((struct rn_slice){field, 17 + RATION_USAGE_CLIENT_MAX},
+    memcpy(field, ROW "c", 33);
+    assert_true(rn_fleet_usage_row_read((struct rn_slice){field, 33 + RATION_USAGE_CLIENT_MAX},
                                         RN_SLICE("5 1 2 3"), &row));
-    assert_false(rn_fleet_usage_row_read((struct rn_slice){field, 18 + RATION_USAGE_CLIENT_MAX},
+    assert_false(rn_fleet_usage_row_read((struct rn_slice){field, 34 + RATION_USAGE_CLIENT_MAX},
                                          RN_SLICE("5 1 2 3"), &row));
 }
 
@@ -203,11 +210,11 @@ static void rows_of_several_files_are_added_up(void **state)
 
         assert_true(i == 0 || rows.list[i - 1].hash <= row.hash);
         assert_int_equal(row.refused, 3);
-        assert_true(row.corrected == -row.admitted);
+        assert_true(row.corrected == -row.admitted || rn_slice_is(row.client, "client7"));
         if (row.other || row.client.len == 0)
             assert_int_equal(row.admitted, row.other ? 15 : 27);
         else if (rn_slice_is(row.client, "client7"))
-            assert_true(row.admitted == 2 * (most - 1) + 7);
+            assert_true(row.admitted == INT64_MAX && row.corrected == INT64_MIN);
         else
             sum += row.admitted;
     }

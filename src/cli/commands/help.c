@@ -93,8 +93,9 @@ const char rn_help_state[] =
 
 const char rn_help_reset[] =
     "usage: ration reset [OPTION...] ATTRIBUTE=VALUE...\n\n"
-    "Forgets what was counted for a client in each limit that applies to the "
-    "request.\n\n" HELP_ATTRIBUTES "  --rule NAME       only in this rule\n" HELP_ADMIN
+    "Forgets what was counted for a client in each limit that applies to the request. Bans by\n"
+    "rules, and what was earned, stay: see ration reputation.\n\n" HELP_ATTRIBUTES
+    "  --rule NAME       only in this rule\n" HELP_ADMIN
     "\nExit status: 0 reset, 1 no limit applies, 2 error.\n";
 
 const char rn_help_adjust[] =

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `ration usage`: what clients have used, as a table, CSV or JSON, from a daemon or from its state
- * file; and `ration usage correct`. Rows are read page by page and printed at once, so memory does
- * not grow with their number.
+ * `ration usage`: what clients have used, as a table, CSV or JSON, from a daemon or its state file;
+ * and `ration usage correct`. Rows are printed page by page, so memory does not grow with them.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -367,7 +366,9 @@ static void print_corrected(struct rn_daemon *d)
                       " unit%s to bill\n",
                       usage.period, usage.admitted, usage.corrected, rn_export_units(&usage),
                       rn_export_units(&usage) == 1 ? "" : "s");
-        if (usage.admitted == 0 && usage.refused == 0)
+        if (rn_cli_json_text(d->answer, "scope").data != NULL)
+            rn_output_put(&out, RN_PLAIN, "so on this node; ration usage has the sum of all\n");
+        else if (usage.admitted == 0 && usage.refused == 0)
             rn_output_put(&out, RN_PLAIN, "nothing was counted: is the name right?\n");
     }
     rn_buf_done(&name);
@@ -377,7 +378,7 @@ int rn_command_usage_correct(struct rn_daemon *d)
 {
     const struct rn_options *o = d->options;
 
-    if (o->rule == NULL || o->client == NULL || o->period == NULL || o->units == NULL) {
+    if (!o->rule || !o->client || !o->period || !o->units) {
         rn_output_error("which rule, client and period, and how many units? write for example "
                         "ration %s %s",
                         o->command->name, o->command->example);

@@ -190,6 +190,8 @@ void rn_admin_correct_usage(struct rn_http_context *c)
             struct rn_members m = rn_admin_begin(c);
 
             ration_usage_each(r, &q, put_corrected, &m, &next, &error);
+            if (c->front->fleet.usage_each) /* other nodes may have more of this client */
+                rn_members_text(&m, "scope", RN_SLICE("node"));
             rn_admin_end(c, &m, 200);
         }
     }

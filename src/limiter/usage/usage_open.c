@@ -3,8 +3,10 @@
  * Opening a file of usage: beside its state file, or only to be read; moving it into one of another
  * size.
  */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "limiter/usage/usage_file.h"
@@ -139,6 +141,11 @@ int rn_usage_file_read(const char *state_path, struct rn_usage_file **out,
         rn_error_set(error, code, 0, "out of memory for usage");
     else
         code = rn_side_file_read(&plan, &file->side, error);
+    if (code != 0 && path && access(path, F_OK) != 0 && errno == ENOENT)
+        rn_error_set(error, code, 0,
+                     "there is no usage file \"%s\"; name a state file in which rules with usage "
+                     "have counted",
+                     path);
     if (code == 0) {
         rn_usage_file_lay_out(file, file->side.data, file->side.bytes);
         *out = file;

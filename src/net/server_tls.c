@@ -24,15 +24,15 @@ static int take_files(struct rn_server *server, struct ration_error *error)
 
     if (failed != 0)
         return failed;
-    rn_log(rn_tls_is_outdated(tls) ? RN_LOG_WARN : RN_LOG_INFO,
-           rn_tls_is_outdated(tls) ? "tls.outdated" : "tls.loaded",
-           RN_LOG_TEXT("cert", rn_slice_of(files.cert)),
-           RN_LOG_TEXT("ends", rn_slice_of(rn_tls_ends(tls))));
     pthread_mutex_lock(&server->tls_lock);
     former = server->tls;
     server->tls = tls;
     pthread_mutex_unlock(&server->tls_lock);
     rn_tls_unref(former);
+    rn_log(rn_tls_is_outdated(tls) ? RN_LOG_WARN : RN_LOG_INFO,
+           rn_tls_is_outdated(tls) ? "tls.outdated" : "tls.loaded",
+           RN_LOG_TEXT("cert", rn_slice_of(files.cert)),
+           RN_LOG_TEXT("ends", rn_slice_of(rn_tls_ends(tls))));
     return 0;
 }
 

@@ -306,6 +306,7 @@ def test_requests_wait_for_redis_at_the_same_time_over_one_connection(asking, tm
                                      "--redis", proxy.url(0), "--redis-deadline", "10s"]) as node, \
             contextlib.ExitStack() as stack:
         g = answers(asking(node.addresses["resp"], "limits: []\n", parameters=PATIENT))
+        wait_for(lambda: "ration_store_up 1" in node.admin("GET", "/metrics").text, "Redis is connected")
         with proxy.replies_held():
             waiting = [stack.enter_context(begin(g, f"/{kind}")) for kind in kinds]
             wait_for(lambda: server.states() == len(kinds), "all of them are asked")

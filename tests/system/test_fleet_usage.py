@@ -41,11 +41,13 @@ class Node(Daemon):
             assert self.http("POST", "/v1/check", {"attributes": {"user": user}}).status == 200
 
     def usage(self, **query):
-        """All pages: rows, and the nodes that are missing."""
+        """All pages: rows, and the nodes that are missing. A Redis that does not answer in time is a 503:
+        then once more, since a busy machine may be slow."""
         rows, missing, cursor = [], [], None
         while True:
             words = {**query, **({"cursor": cursor} if cursor else {})}
-            answer = self.admin("GET", "/v1/usage?" + "&".join(f"{k}={v}" for k, v in words.items()))
+            path = "/v1/usage?" + "&".join(f"{k}={v}" for k, v in words.items())
+            answer = wait_for(lambda: (a := self.admin("GET", path)).status != 503 and a, "Redis answers")
             assert answer.status == 200, answer
             rows += answer.json["usage"]
             missing = answer.json.get("missing", [])

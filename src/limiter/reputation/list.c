@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Listing and lifting: what operators see of records, and do to them.
+ * What operators see of records.
  */
 #include <stdlib.h>
 #include <string.h>

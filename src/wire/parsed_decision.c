@@ -299,6 +299,7 @@ static const struct member outcome_members[] = {
     {"soft", read_bool, AT(soft), OPTIONAL},
     {"shadow", read_bool, AT(shadow_refused), OPTIONAL},
     {"shadow_delay", read_time, AT(shadow_delay_ns), OPTIONAL},
+    {"waited", read_delay, AT(waited_ns), OPTIONAL},
     {"level", read_level, AT(level), OPTIONAL},
     {"lease", read_ticket, TICKET_AT(lease), TICKET},
     {"lease_for", read_lease_time, TICKET_AT(lease_ns), TICKET},

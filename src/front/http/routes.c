@@ -233,6 +233,7 @@ static const struct rn_route routes[] = {
     {RN_POST, "/v1/renew", rn_front_http_renew},
     {RN_POST, "/v1/release", rn_front_http_release},
     {RN_POST, "/v1/charge", rn_front_http_charge},
+    {RN_GET, "/v1/charge", rn_front_http_charge_by_headers},
     {RN_POST, "/json", answer_descriptors},
     {RN_POST, "/v1/outcome", rn_front_http_outcome},
     {RN_GET, "/healthz", answer_health},

@@ -162,7 +162,8 @@ struct pausing {
     bool applied;    /* and whether there was a client */
 };
 
-/* Under the lock. A lift is told even if nothing is paused here: another node may know more. */
+/* Under the lock. A lift made here is told even if nothing is paused here: another node may know
+ * more. */
 static int change(struct ration *r, uint64_t key, const struct pausing *p, int64_t before)
 {
     bool lifts = p->wish == LIFT;
@@ -172,7 +173,7 @@ static int change(struct ration *r, uint64_t key, const struct pausing *p, int64
                                    .heard = p->heard};
     struct rn_answer unread;
 
-    if (!lifts && p->for_ns <= before)
+    if (lifts ? p->heard && before == 0 : p->for_ns <= before)
         return 0;
     int code = apply(r, lifts ? RN_RESET : RN_FORCE, key, lifts ? RATION_PAUSE_MAX_NS : p->for_ns,
                      p->now_ns, &unread);

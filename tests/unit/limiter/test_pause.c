@@ -36,9 +36,9 @@ static int64_t lift_client(struct ration *r, const char *words, int64_t now_ns)
     int64_t rest_ns = -1;
 
     split_words(&w, words);
-    assert_int_equal(ration_pause_lift(r, &(struct ration_pause_of){.request = &w.request}, now_ns,
-                                       &rest_ns),
-                     0);
+    assert_int_equal(
+        ration_pause_lift(r, &(struct ration_pause_of){.request = &w.request}, now_ns, &rest_ns),
+        0);
     return rest_ns;
 }
 
@@ -78,7 +78,8 @@ static struct ration_charge take_ad_hoc(struct ration *r, const char *text, cons
     return c;
 }
 
-/* --- clients of rules --------------------------------------------------------------------------- */
+/* --- clients of rules ---------------------------------------------------------------------------
+ */
 
 static void a_paused_client_is_refused_until_the_pause_ends(void **state)
 {
@@ -163,9 +164,10 @@ static void a_length_below_zero_or_above_a_day_is_refused(void **state)
 
 static void a_pause_of_an_unknown_rule_or_client_is_an_error(void **state)
 {
-    struct ration *r = open_rules("limits:\n"
-                                  "  - {name: stripe, key: ip, when: {path: /pay}, limit: 5/min}\n"
-                                  "  - {name: free, key: ip, when: {path: /free}, limit: unlimited}\n");
+    struct ration *r =
+        open_rules("limits:\n"
+                   "  - {name: stripe, key: ip, when: {path: /pay}, limit: 5/min}\n"
+                   "  - {name: free, key: ip, when: {path: /free}, limit: unlimited}\n");
 
     (void)state;
     assert_int_equal(pause_client(r, "ip=192.0.2.1 path=/pay", "strype", SECOND, T0),
@@ -275,7 +277,8 @@ static void reservations_and_places_of_a_paused_client_are_refused(void **state)
     ration_close(r);
 }
 
-/* --- charges ------------------------------------------------------------------------------------ */
+/* --- charges ------------------------------------------------------------------------------------
+ */
 
 static void an_ad_hoc_key_is_paused_whatever_its_limit(void **state)
 {
@@ -390,21 +393,21 @@ static void a_shadow_limit_tells_a_pause_and_admits(void **state)
     ration_close(r);
 }
 
-/* --- Envoy ------------------------------------------------------------------------------------- */
+/* --- Envoy -------------------------------------------------------------------------------------
+ */
 
 static int pause_descriptor(struct ration *r, const char *domain, const char *text, int64_t now_ns)
 {
     struct asked a;
 
     DESCRIBE(&a, domain, text);
-    return ration_pause(
-        r,
-        &(struct ration_pause_of){
-            .descriptor = &(struct ration_descriptor){.domain = domain,
-                                                      .domain_len = strlen(domain),
-                                                      .entries = a.asks[0].entries,
-                                                      .count = a.asks[0].count}},
-        30 * SECOND, now_ns, NULL);
+    return ration_pause(r,
+                        &(struct ration_pause_of){
+                            .descriptor = &(struct ration_descriptor){.domain = domain,
+                                                                      .domain_len = strlen(domain),
+                                                                      .entries = a.asks[0].entries,
+                                                                      .count = a.asks[0].count}},
+                        30 * SECOND, now_ns, NULL);
 }
 
 static void a_descriptor_is_paused_under_its_envoy_rule(void **state)
@@ -465,16 +468,16 @@ static void a_native_rule_pauses_descriptors(void **state)
     ration_close(r);
 }
 
-/* --- files, capacity, damage --------------------------------------------------------------------- */
+/* --- files, capacity, damage ---------------------------------------------------------------------
+ */
 
 static struct ration *open_file(const char *path)
 {
     struct ration *r = NULL;
     struct ration_error error;
 
-    if (ration_open(
-            &(struct ration_options){.state_path = path, .memory_bytes = UINT64_C(1) << 20}, &r,
-            &error) != 0)
+    if (ration_open(&(struct ration_options){.state_path = path, .memory_bytes = UINT64_C(1) << 20},
+                    &r, &error) != 0)
         fail_msg("%s", error.text);
     rules_at(r, two_rules, T0);
     return r;
@@ -574,7 +577,8 @@ static void a_state_that_ends_beyond_a_day_is_no_pause(void **state)
     ration_close(r);
 }
 
-/* --- other nodes ----------------------------------------------------------------------------------
+/* --- other nodes
+ * ----------------------------------------------------------------------------------
  */
 
 static const char *no_fault(const struct rn_limit *limit)

@@ -104,6 +104,7 @@ void rn_front_http_acquire(struct rn_http_context *c);
 void rn_front_http_renew(struct rn_http_context *c);
 void rn_front_http_release(struct rn_http_context *c);
 void rn_front_http_charge(struct rn_http_context *c);
+void rn_front_http_charge_by_headers(struct rn_http_context *c);
 void rn_front_http_outcome(struct rn_http_context *c);
 
 #endif

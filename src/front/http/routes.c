@@ -233,6 +233,7 @@ static const struct rn_route routes[] = {
     {RN_POST, "/v1/renew", rn_front_http_renew},
     {RN_POST, "/v1/release", rn_front_http_release},
     {RN_POST, "/v1/charge", rn_front_http_charge},
+    {RN_GET, "/v1/charge", rn_front_http_charge_by_headers},
     {RN_POST, "/v1/pause", rn_front_http_pause},
     {RN_GET, "/v1/pause", rn_front_http_get_pause},
     {RN_DELETE, "/v1/pause", rn_front_http_lift_pause},

@@ -18,6 +18,7 @@
 
 #include "limiter/limiter.h"
 #include "limiter/line/line_internal.h"
+#include "limiter/line/order.h"
 
 #define SECOND_NS INT64_C(1000000000)
 #define TURNS_MOST 10000       /* in one run */
@@ -83,11 +84,18 @@ static void set_timer(const struct ration_waiting *waiting, int64_t after_ns)
 
 /* --- the heap --------------------------------------------------------------------------------- */
 
+/* Those that are due at the same time, as those called together are, go in their order. */
+static bool is_sooner(const struct rn_waiter *a, const struct rn_waiter *b)
+{
+    return a->due_ns != b->due_ns ? a->due_ns < b->due_ns
+                                  : rn_order_is_before(a, b->rank, b->arrival);
+}
+
 static struct rn_waiter *merge(struct rn_waiter *a, struct rn_waiter *b)
 {
     if (!a || !b)
         return a ? a : b;
-    if (b->due_ns < a->due_ns) {
+    if (is_sooner(b, a)) {
         struct rn_waiter *swap = a;
 
         a = b;

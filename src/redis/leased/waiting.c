@@ -11,10 +11,10 @@ bool rn_waiting_add(struct rn_waiting *w, struct rn_backend_job *job, struct rn_
     w->count++;
     job->left++;
     *waiter = (struct rn_waiting_charge){.job = job,
-                                 .charge = charge,
-                                 .queue = queue,
-                                 .link = queue->first ? queue->end : &queue->first,
-                                 .deadline_ns = deadline_ns};
+                                         .charge = charge,
+                                         .queue = queue,
+                                         .link = queue->first ? queue->end : &queue->first,
+                                         .deadline_ns = deadline_ns};
     *waiter->link = waiter;
     queue->end = &waiter->next;
     queue->units += charge->ask.cost;

@@ -18,7 +18,7 @@ struct rn_waiting_charge {
     struct rn_charge *charge;
     struct rn_waiting_queue *queue;
     struct rn_waiting_charge *next, **link; /* in the queue */
-    int64_t deadline_ns;            /* of the loop's clock */
+    int64_t deadline_ns;                    /* of the loop's clock */
 };
 
 /* Zeroed before first use. */

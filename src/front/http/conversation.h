@@ -89,6 +89,11 @@ void rn_front_http_fail(struct rn_http_context *c, int code, unsigned status,
 /* forward_auth.c */
 void rn_front_http_auth(struct rn_http_context *c);
 
+/* pause.c */
+void rn_front_http_pause(struct rn_http_context *c);
+void rn_front_http_get_pause(struct rn_http_context *c);
+void rn_front_http_lift_pause(struct rn_http_context *c);
+
 /* tickets.c */
 void rn_front_http_reserve(struct rn_http_context *c);
 void rn_front_http_commit(struct rn_http_context *c);
@@ -97,6 +102,7 @@ void rn_front_http_acquire(struct rn_http_context *c);
 void rn_front_http_renew(struct rn_http_context *c);
 void rn_front_http_release(struct rn_http_context *c);
 void rn_front_http_charge(struct rn_http_context *c);
+void rn_front_http_charge_by_headers(struct rn_http_context *c);
 void rn_front_http_outcome(struct rn_http_context *c);
 
 #endif

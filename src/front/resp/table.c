@@ -24,6 +24,9 @@ const struct rn_resp_entry rn_resp_entries[] = {
      "key limit [cost] [ALGORITHM name] [WAIT ms|hold|return]", rn_front_resp_peek},
     {"RATION.RESET", 3, 5, RN_RESP_NEEDS_ADMIN, "forget what a key has spent",
      "key limit [ALGORITHM name]", rn_front_resp_reset_key},
+    {"RATION.PAUSE", 2, ANY, 0, "admit nothing of a key or client for a while",
+     "key [length|LIFT] | RULES attribute value ... [FOR length | LIFT] [RULE name]",
+     rn_front_resp_pause},
     {"RATION.ACQUIRE", 3, ANY, 0, "take a place of a concurrency limit",
      "key limit [COST n] [FOR seconds] [WAIT ms|hold|return] | RULES attribute value ... [COST n] "
      "[FOR seconds] [WAIT ms|hold|return]",

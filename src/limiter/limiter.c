@@ -146,7 +146,8 @@ static int compile_limits(struct ration *r, const struct ration_options *o,
     if (!rn_compiled_link(r->limits, n, &r->secret, &r->variants))
         return RATION_ENOMEM;
     r->top = rn_top_new();
-    return r->top ? rn_stats_init(&r->stats, n) : RATION_ENOMEM;
+    r->lines = rn_lines_new();
+    return r->top && r->lines ? rn_stats_init(&r->stats, n) : RATION_ENOMEM;
 }
 
 static void set_secret(struct ration *r, const struct rn_hash_key *secret)
@@ -294,6 +295,7 @@ void ration_close(struct ration *r)
         rn_workspaces_free(rn_stats_at(&r->stats, i));
     rn_stats_done(&r->stats);
     rn_top_free(r->top);
+    rn_lines_free(r->lines);
     rn_usage_done(&r->usage);
     free(r->fallback);
     rn_records_close(&r->reputation.records);

@@ -76,7 +76,8 @@ struct rn_waiter {
     struct rn_waiter *child, *next, *prev; /* in the heap */
     struct ration_verdict verdict;
     struct rn_waiter *mail; /* next in the mailbox */
-    uint64_t limiter[2];    /* of the decision paths */
+    uint64_t keep;          /* units that it must leave to others */
+    uint64_t limiter[1];    /* of the decision paths */
 } __attribute__((may_alias));
 
 /* What waiting costs in memory: 248 bytes for each that waits, and about 400 for each line. */
@@ -134,8 +135,8 @@ void rn_turns_take_out(struct rn_waiter *w);
 void rn_turns_end(struct rn_waiter *w, struct rn_wakes *wakes);
 /* Ends all that cannot be in time, by the estimate. */
 void rn_turns_end_late(struct rn_line *line, struct rn_wakes *wakes);
-/* One that wanted so many units, and came before all that stand, goes without having been charged:
- * when the line opens for the next. */
+/* One that asked for so many units, and came before all that stand, goes without having been
+ * charged: when the line opens for the next. */
 void rn_turns_reopen(struct rn_line *line, uint64_t units);
 /* Tells the thread of the first that stands when its turn comes. */
 void rn_turns_hand_on(struct rn_line *line, struct rn_wakes *wakes);

@@ -100,7 +100,8 @@ static void call_batch(struct rn_line *line, const struct rn_waiter *first, int6
         struct rn_order_ahead ahead = rn_order_ahead(line->root, next->rank, next->arrival);
 
         one_thread &= next->waiting == first->waiting;
-        fits = fits && rn_estimate_at(&line->estimate, ahead.units + next->units) <= now_ns;
+        fits = fits &&
+               rn_estimate_at(&line->estimate, ahead.units + next->units + next->keep) <= now_ns;
         if (!fits && !one_thread)
             return;
         largest = next->units;
@@ -121,7 +122,7 @@ bool rn_turns_begin(struct rn_line *line, struct rn_waiter *w, int64_t now_ns, b
         rn_turns_take_out(w);
         rn_waiter_set_state(w, RN_WAITER_OVER);
         if (was_first)
-            rn_turns_reopen(line, w->units);
+            rn_turns_reopen(line, w->units + w->keep);
         return true;
     }
     if (stands && now_ns < begins_ns(line, w, several))
@@ -179,8 +180,8 @@ void rn_turns_reopen(struct rn_line *line, uint64_t units)
         return;
     if (line->estimate.at_ns != RN_ESTIMATE_UNKNOWN && line->estimate.exact &&
         !line->estimate.whole) { /* an even bucket: its level is known */
-        line->opens_ns = rn_estimate_at(&line->estimate, next->units);
-    } else if (next->units < units) { /* it may fit where the other did not */
+        line->opens_ns = rn_estimate_at(&line->estimate, next->units + next->keep);
+    } else if (next->units + next->keep < units) { /* it may fit where the other did not */
         line->estimate.at_ns = RN_ESTIMATE_UNKNOWN;
         line->opens_ns = line->seen_ns;
     }

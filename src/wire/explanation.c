@@ -194,6 +194,8 @@ static void put_charge(struct writer *w, const struct rn_explained_rule *seen)
         rn_members_close(w->m, '}');
     }
     rn_explanation_put_reputation(w->m, seen);
+    if (seen->pause_ns > 0)
+        rn_members_seconds(w->m, "paused_for", seen->pause_ns);
     rn_members_bool(w->m, "shadow", rule->shadow || seen->ruleset->shadow);
     rn_members_open(w->m, "limits", '[');
     int code = rn_explanation_put_limits(w->m, seen);

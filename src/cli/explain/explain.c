@@ -239,6 +239,7 @@ static void put_rule(const struct rn_output *out, const struct rn_cli_json *rule
     struct rn_slice name = rn_cli_json_text(rule, "rule"), why = rn_cli_json_text(rule, "why");
     uint64_t count = 0, number = 1, chosen;
     bool one_holds = rn_cli_json_u64(rule, "alternative", &chosen);
+    char text[RN_TIME_TEXT];
 
     rn_output_put(out, RN_BOLD, "%.*s ", (int)name.len, name.data);
     put_applies(out, rule, applies);
@@ -261,6 +262,11 @@ static void put_rule(const struct rn_output *out, const struct rn_cli_json *rule
         if (!rn_slice_is(why, "unlimited"))
             put_charge(out, rule);
         rn_daemon_reply_reputation(out, "    ", rule);
+        if (rn_cli_json_seconds(rule, "paused_for") > 0) {
+            put_label(out, "paused");
+            rn_output_put(out, RN_BAD, "for %s\n",
+                          rn_output_time(rn_cli_json_seconds(rule, "paused_for"), text));
+        }
     }
     rn_output_put(out, RN_PLAIN, "\n");
 }

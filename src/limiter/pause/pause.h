@@ -22,6 +22,7 @@
 #include "base/hints.h"
 
 struct rn_applied;
+struct rn_book;
 struct rn_compiled;
 struct rn_fast_path;
 struct rn_gathered;
@@ -78,7 +79,9 @@ int64_t rn_pause_latest(struct ration *r, int64_t now_ns);
 
 /* --- decide.c ------------------------------------------------------------------------------ */
 
-/* How long the key of a charge is paused. */
+/* How long a client is paused under a rule of a pinned book, or the key of a charge. */
+int64_t rn_pause_of_client(struct ration *r, const struct rn_book *book,
+                           const struct rn_applied *applied, int64_t now_ns);
 int64_t rn_pause_of_charge(struct ration *r, const struct rn_compiled *l,
                            const struct ration_charge *c, int64_t now_ns);
 
@@ -96,9 +99,11 @@ bool rn_pause_settle(struct ration *r, const struct rn_compiled *l, struct ratio
 /* For a charge of a caller that was looked at: if it is paused, its verdict says so. */
 void rn_pause_tell(struct ration *r, const struct rn_compiled *l, struct ration_charge *c,
                    int64_t now_ns);
-/* For the charges of a caller, before they are charged together. True: one is paused, and all have
- * answers. */
-bool rn_pause_answer(struct rn_transaction *tx);
+/* For the charges of a caller, before they are charged together: sets how long each is held up by
+ * its pause. */
+void rn_pause_hold(struct rn_transaction *tx);
+/* Counts a refusal by a pause. */
+void rn_pause_count(struct ration *r);
 
 /* --- for other nodes ------------------------------------------------------------------------- */
 

@@ -26,6 +26,7 @@ static void look(struct rn_gathered *g, const struct ration_request *request,
     if (g->tx.n != 0 && (seen->rule->escalate || seen->rule->earn))
         rn_reputation_look(g->r, seen->rule, g->tx.items[0].key ^ g->tx.items[0].limit->salt,
                            rn_limiter_now(g->r, g->tx.now_ns), &seen->reputation);
+    seen->pause_ns = rn_pause_of_client(g->r, g->book, applied, rn_limiter_now(g->r, g->tx.now_ns));
     seen->outcome = outcome;
     seen->limits = g->limits;
     seen->items = g->tx.items;

@@ -24,6 +24,7 @@ struct rn_explained_rule {
     bool overridden;                     /* the limits are of an override, not of the tier */
     unsigned factor;                     /* in force, in percent; 0: the rule has no factors */
     struct ration_reputation reputation; /* of the client, if the rule has escalate or earn */
+    int64_t pause_ns;                    /* how long the client is paused; 0: it is not */
     int error;                           /* 0, or why there are no verdicts */
     /* The verdicts of `limits` as if this rule were the only one; at most RATION_OUTCOME_LIMITS. */
     const struct ration_outcome *outcome;

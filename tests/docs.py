@@ -195,8 +195,9 @@ def check_links(page):
 
 
 def check_index(root, page):
-    """Rows: folders of src/, then patterns of tests, from tests/."""
-    rows = [re.findall(r"`([^`]+)`", row) for row in re.findall(r"^\| (`src/.*) \|$", page.read_text(), re.M)]
+    """Rows: folders of src/, or examples, then patterns of tests, from tests/."""
+    rows = [re.findall(r"`([^`]+)`", row)
+            for row in re.findall(r"^\| (`(?:src/|examples).*) \|$", page.read_text(), re.M)]
     folders = {row[0] for row in rows}
     patterns = {pattern for row in rows for pattern in row[1:]}
     faults = [f"{folder}: there is no such folder" for folder in sorted(folders) if not (root / folder).is_dir()]

@@ -29,7 +29,7 @@ take_lean(struct ration *r, const struct rn_compiled *l, struct ration_charge *c
 {
     struct rn_charge charge;
 
-    if (rn_pause_any(&r->pauses) && rn_pause_settle(r, l, c, now_ns))
+    if (rn_pause_any(&r->pauses) && rn_pause_settle(r, l, c, now_ns = rn_limiter_now(r, now_ns)))
         return 0;
     ask_take(&charge, l, c);
     if (now_ns == RATION_NOW) {
@@ -100,7 +100,8 @@ static void take_chunk(struct ration *r, struct ration_charge *c, size_t n, int6
             take_other(r, &c[i], now_ns);
             continue;
         }
-        if (rn_pause_any(&r->pauses) && rn_pause_settle(r, l, &c[i], now_ns))
+        if (rn_pause_any(&r->pauses) &&
+            rn_pause_settle(r, l, &c[i], now_ns = rn_limiter_now(r, now_ns)))
             continue;
         ask_take(&k.charges[k.n], l, &c[i]);
         rn_table_prefetch(r->table, k.charges[k.n].key);

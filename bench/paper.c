@@ -104,6 +104,12 @@ bool rn_conn_has_input(const struct rn_conn *conn)
     return false;
 }
 
+bool rn_conn_is_gone(const struct rn_conn *conn)
+{
+    (void)conn;
+    return false;
+}
+
 unsigned rn_loop_index(const struct rn_loop *loop)
 {
     (void)loop;

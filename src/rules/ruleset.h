@@ -217,9 +217,12 @@ struct rn_rule {
     bool shadow;
     uint8_t soft_percent;
     struct rn_throttle throttle;
-    int64_t spread_ns; /* calendar windows end up to this much later, depending on the key */
-    bool hold;         /* wait: hold */
-    int64_t max_wait_ns;
+    int64_t spread_ns;   /* calendar windows end up to this much later, depending on the key */
+    bool hold;           /* wait: hold, or queue */
+    int64_t max_wait_ns; /* 0: none is too long; never 0 with a line */
+    /* The most that wait in line for one limit and client; 0: a refusal is a refusal. */
+    uint32_t line_size;
+    bool line_by_arrival; /* whatever their priority */
     /* Every factor in percent that may be in force (limiter/factor.h): that of signals, and with
      * `earn` each product of it and a client's percentage, rounded down. Ascending, from 1 to
      * RN_FACTOR_MAX, and 100 among them. None: always 100. */

@@ -45,7 +45,7 @@ SEMANTIC = set(
     throttle_from_all throttle_no_delay tiers_same_method tiers_unknown_default tiers_unknown_set too_many_attributes trusted_bad
     trusted_twice when_bad_address when_bad_network when_cidr_on_text when_header_twice when_host_comma
     when_ip_comma when_method_comma
-    wait_in_vain when_ip_wildcard when_network_bits when_path_brace when_path_dots when_path_escaped_star
+    queue_max_wait_long queue_unlimited wait_in_vain wait_line_long when_ip_wildcard when_network_bits when_path_brace when_path_dots when_path_escaped_star
     when_path_parameters when_path_stars when_above_quoted when_above_below_same
     when_below_above_crossed when_below_infinite when_below_point
     """.split()

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Checks one rule: each alternative, tier and level must be able to apply, and its cost
- * must fit.
+ * Checks one rule: each alternative, tier and level must be able to apply, its cost must fit, and
+ * requests must be able to wait as it says.
  */
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "base/number.h"
 #include "rules/lint/lint_internal.h"
 #include "rules/match/condition.h"
 
@@ -341,6 +342,27 @@ static void warn_of_levels(const struct rn_linter *l, const struct rn_rule *rule
     }
 }
 
+/* --- waiting ----------------------------------------------------------------------- */
+
+#define HELD_MAX_NS INT64_C(60000000000) /* by rationd */
+
+static void lint_waiting(const struct rn_linter *l, const struct rn_rule *rule)
+{
+    char text[RN_DURATION_TEXT];
+
+    if (rule->line_size != 0 && rule->shadow)
+        rn_report_warning(l->report, rn_lint_rule_place(l, rule),
+                          "%s has mode: shadow, which refuses nothing, so nobody waits in line; "
+                          "leave out queue and wait until the limit is enforced",
+                          rn_excerpt(rule->name).text);
+    rn_number_write_duration(rule->max_wait_ns, text, sizeof text);
+    if (rule->hold && rule->max_wait_ns > HELD_MAX_NS)
+        rn_report_warning(l->report, rn_lint_rule_place(l, rule),
+                          "%s lets requests wait %s, but rationd holds an answer for 60s at most; "
+                          "write a max_wait of 60s or less if rationd decides",
+                          rn_excerpt(rule->name).text, text);
+}
+
 static void (*const checks_of_alternatives[])(const struct rn_linter *l, const struct rn_rule *rule,
                                               const struct rn_alternative *a) = {
     lint_conditions, lint_letters, lint_key};
@@ -354,6 +376,7 @@ void rn_lint_rule(const struct rn_linter *l, const struct rn_rule *rule)
             checks_of_alternatives[i](l, rule, &rule->alternatives[a]);
     lint_alternatives(l, rule);
     lint_tiers(l, rule);
+    lint_waiting(l, rule);
     RN_RULE_EACH_LIMIT(limit, rule)
     {
         if (bound_of(limit) == 0)

@@ -254,11 +254,11 @@ void rn_mistakes_warn_status(struct rn_builder *builder, const struct rn_node *n
 
 /* --- keys of a rule ------------------------------------------------------------------- */
 
-/* Parts of a limit that some write as keys; the first OPTIONS are options. */
+/* Parts of a limit that some write as keys, the first one beside the limit. (A queue beside the
+ * limit is a line of its own.) */
 static const char *const parts[] = {"burst",        "queue", "amount", "interval",
                                     "max_requests", "per",   "period", "rate",
                                     "requests",     "unit",  "units",  "window"};
-#define OPTIONS 2
 
 /* Keys that some write beside `limit`, and the attribute each means. */
 static const struct {
@@ -273,7 +273,7 @@ bool rn_mistakes_key(struct rn_builder *builder, const struct rn_node *map,
     struct rn_slice key = value->key->text;
     size_t part = rn_slice_find(key, parts, RN_COUNT(parts));
 
-    if (part < OPTIONS) { /* burst: 20 beside limit: 100 per minute */
+    if (part == 0) { /* burst: 20 beside limit: 100 per minute */
         const struct rn_node *limit = rn_node_find(map, "limit");
         bool given = limit && limit->kind == RN_NODE_SCALAR && value->kind == RN_NODE_SCALAR;
         char text[64];

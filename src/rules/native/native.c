@@ -11,12 +11,33 @@ static const char *const sections[] = {"limits", "attributes",     "tiers",    "
                                        "deny",   "paths",          "response", "server",
                                        "mode",   "apply_to_envoy", "signals"};
 
-static const char *const rule_keys[] = {
-    "name",        "when",      "key",      "limit",    "algorithm", "sub_windows",
-    "align",       "lease",     "mode",     "soft",     "throttle",  "cost",
-    "priority",    "spread",    "wait",     "max_wait", "on_full",   "on_store_failure",
-    "consistency", "charge_on", "response", "adapt",    "elastic",   "escalate",
-    "earn",        "usage"};
+static const char *const rule_keys[] = {"name",
+                                        "when",
+                                        "key",
+                                        "limit",
+                                        "algorithm",
+                                        "sub_windows",
+                                        "align",
+                                        "lease",
+                                        "mode",
+                                        "soft",
+                                        "throttle",
+                                        "cost",
+                                        "priority",
+                                        "spread",
+                                        "wait",
+                                        "max_wait",
+                                        "queue",
+                                        "on_full",
+                                        "on_store_failure",
+                                        "consistency",
+                                        "charge_on",
+                                        "response",
+                                        "adapt",
+                                        "elastic",
+                                        "escalate",
+                                        "earn",
+                                        "usage"};
 
 /* --- names ------------------------------------------------------------------------- */
 
@@ -137,7 +158,6 @@ static void read_rule(struct rn_builder *builder, const struct rn_node *map)
 {
     uint32_t errors = builder->report->count[RN_ERROR];
     const struct rn_node *name = rn_node_find(map, "name"), *limit = rn_node_find(map, "limit");
-    const struct rn_node *node;
 
     if (!check_keys(builder, map, name, limit))
         return;
@@ -152,18 +172,7 @@ static void read_rule(struct rn_builder *builder, const struct rn_node *map)
         rn_native_limits(builder, map, limit, rule);
     if (builder->report->count[RN_ERROR] != errors || builder->failed)
         return;
-
-    bool can_wait = rule->throttle.on;
-    const struct rn_rule_limit *each;
-
-    RN_RULE_EACH_LIMIT(each, rule)
-    can_wait |= each->spec.algorithm == RATION_LEAKY_BUCKET;
-    node = rn_node_find(map, rule->hold ? "wait" : "max_wait");
-    if (node != NULL && !can_wait && (rule->hold || rule->max_wait_ns != 0))
-        rn_report_error(builder->report, node->at,
-                        "%s has no effect: nothing waits under this limit; write for example "
-                        "limit: 10 per second queue 50, or add throttle",
-                        rule->hold ? "wait: hold" : "max_wait");
+    rn_native_waiting_finish(builder, map, rule);
     rn_native_throttle_check(builder, map, rule);
     rn_native_factors_check(builder, map, rule);
     rn_native_reputation_check(builder, map, rule);

@@ -245,6 +245,15 @@ void rn_native_throttle(struct rn_builder *builder, const struct rn_node *map,
 void rn_native_throttle_check(struct rn_builder *builder, const struct rn_node *map,
                               const struct rn_rule *rule);
 
+/* --- queue.c ----------------------------------------------------------------------- */
+
+/* Reads wait, max_wait and queue of the rule `map`. */
+void rn_native_waiting(struct rn_builder *builder, const struct rn_node *map, struct rn_rule *rule);
+/* Gives the rule its line, or reports that nothing can wait under its limits; call it after they
+ * are read. */
+void rn_native_waiting_finish(struct rn_builder *builder, const struct rn_node *map,
+                              struct rn_rule *rule);
+
 /* --- statuses.c ------------------------------------------------------------------- */
 
 /* A text or a list of codes and classes: 401, 5xx. */

@@ -7,7 +7,6 @@
 #include "rules/native/native_internal.h"
 
 static const char *const modes[] = {"enforce", "shadow"};
-static const char *const waits[] = {"return", "hold"};
 static const char *const when_full[] = {"evict", "evict_last", "refuse"};
 static const char *const failures[] = {"local", "allow", "refuse"};       /* rn_store_failure */
 static const char *const consistencies[] = {"strict", "leased", "async"}; /* rn_consistency */
@@ -322,7 +321,6 @@ void rn_native_options(struct rn_builder *builder, const struct rn_node *map, st
 
     rule->response = builder->native->response;
     rule->shadow = word_of(builder, map, "mode", modes, RN_COUNT(modes), 0) == 1;
-    rule->hold = word_of(builder, map, "wait", waits, RN_COUNT(waits), 0) == 1;
     rule->on_full = (enum rn_on_full)word_of(builder, map, "on_full", when_full,
                                              RN_COUNT(when_full), RN_FULL_EVICT);
     rule->on_store_failure = (enum rn_store_failure)word_of(
@@ -334,6 +332,5 @@ void rn_native_options(struct rn_builder *builder, const struct rn_node *map, st
             options[i].read(builder, node, rule);
     if ((node = rn_node_find(map, "spread")) != NULL)
         rn_native_duration(builder, node, &rule->spread_ns);
-    if ((node = rn_node_find(map, "max_wait")) != NULL)
-        rn_native_duration(builder, node, &rule->max_wait_ns);
+    rn_native_waiting(builder, map, rule);
 }

@@ -166,6 +166,21 @@ static void print_throttle(struct rn_printer *p, const struct rn_rule *rule)
     rn_print(p, "}\n");
 }
 
+static void print_waiting(struct rn_printer *p, const struct rn_rule *rule)
+{
+    char text[RN_DURATION_TEXT];
+
+    if (rule->line_size == 0) {
+        if (rule->hold)
+            rn_print(p, "    wait: hold\n");
+        print_duration(p, "max_wait", rule->max_wait_ns);
+        return;
+    }
+    rn_number_write_duration(rule->max_wait_ns, text, sizeof text);
+    rn_print(p, "    queue: {size: %" PRIu32 ", max_wait: %s%s}\n", rule->line_size, text,
+             rule->line_by_arrival ? ", by: arrival" : "");
+}
+
 static void print_cost(struct rn_printer *p, const struct rn_rule *rule)
 {
     const struct rn_cost *cost = &rule->cost;
@@ -223,9 +238,6 @@ static void print_words(struct rn_printer *p, const struct rn_rule *rule)
     is_quota |= limit->spec.calendar != RATION_CALENDAR_NONE;
     if (rule->shadow)
         rn_print(p, "    mode: shadow\n");
-    if (rule->hold)
-        rn_print(p, "    wait: hold\n");
-    print_duration(p, "max_wait", rule->max_wait_ns);
     print_duration(p, "spread", rule->spread_ns);
     if (rule->on_full != (is_quota ? RN_FULL_REFUSE : RN_FULL_EVICT))
         rn_print(p, "    on_full: %s\n", when_full[rule->on_full]);
@@ -237,8 +249,9 @@ static void print_words(struct rn_printer *p, const struct rn_rule *rule)
 
 /* In the order of a printed rule. Each prints nothing for a default. */
 static void (*const parts[])(struct rn_printer *p, const struct rn_rule *rule) = {
-    print_when,     print_key,   print_limit,    print_refinements,   print_throttle, print_cost,
-    print_priority, print_words, rn_print_adapt, rn_print_reputation, print_response};
+    print_when,     print_key,      print_limit,         print_refinements,
+    print_throttle, print_cost,     print_priority,      print_waiting,
+    print_words,    rn_print_adapt, rn_print_reputation, print_response};
 
 void rn_print_rule(struct rn_printer *p, const struct rn_rule *rule)
 {

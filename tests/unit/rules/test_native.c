@@ -263,6 +263,38 @@ static void costs_priorities_and_responses_are_kept(void **state)
     done(ruleset);
 }
 
+static void expect_line(const struct rn_ruleset *ruleset, const char *name, uint32_t size,
+                        int64_t max_wait_ns)
+{
+    const struct rn_rule *rule = rule_of(ruleset, name);
+
+    assert_true(rule->hold);
+    assert_int_equal(rule->line_size, size);
+    assert_true(rule->max_wait_ns == max_wait_ns);
+}
+
+static void requests_wait_in_line_where_a_rule_says_so(void **state)
+{
+    (void)state;
+    struct rn_ruleset *ruleset = load_good("queues.yaml");
+
+    expect_line(ruleset, "held", 100, 5 * S);
+    expect_line(ruleset, "held-longer", 100, 30 * S);
+    expect_line(ruleset, "number", 50, 5 * S);
+    expect_line(ruleset, "number-longer", 50, 60 * S);
+    expect_line(ruleset, "by-priority", 1000, 10 * S);
+    assert_false(rule_of(ruleset, "by-priority")->line_by_arrival);
+    expect_line(ruleset, "by-arrival", 100, 5 * S);
+    assert_true(rule_of(ruleset, "by-arrival")->line_by_arrival);
+    expect_line(ruleset, "leaky", 0, 0); /* has a queue of its own */
+    expect_line(ruleset, "leaky-line", 20, 4 * S);
+    expect_line(ruleset, "slowed", 100, 8 * S);
+    expect_line(ruleset, "failures", 0, 0); /* looked at only */
+    assert_false(rule_of(ruleset, "returned")->hold);
+    assert_int_equal(rule_of(ruleset, "returned")->line_size, 0);
+    done(ruleset);
+}
+
 /* --- several files ----------------------------------------------------------------- */
 
 static char scratch[64];
@@ -406,6 +438,7 @@ int main(void)
         cmocka_unit_test(quotas_have_calendars_and_are_kept),
         cmocka_unit_test(values_are_written_as_they_are_compared),
         cmocka_unit_test(costs_priorities_and_responses_are_kept),
+        cmocka_unit_test(requests_wait_in_line_where_a_rule_says_so),
         cmocka_unit_test_setup_teardown(
             a_directory_is_read_in_order_of_names_and_files_share_sections, make_scratch,
             remove_scratch),

@@ -279,6 +279,8 @@ static void add_behaviour(struct text *t)
         "soft: 7%",
         "throttle: {from: 50%, max_delay: 1500ms}",
         "throttle: {from: 60%, max_delay: 2s}\n    wait: hold\n    max_wait: 90s",
+        "queue: 50",
+        "wait: hold\n    queue: {size: 7, max_wait: 90s, by: arrival}",
         "cost: {header: X-Cost, max: 9}",
         "cost: {attribute: tokens, default: 3}",
         "priority: {by: p, levels: {hi: 0%, 'l o': 99%}, default: 'l o'}",
@@ -296,7 +298,8 @@ static void add_behaviour(struct text *t)
         "usage: true",
         "usage: {per: week, zone: Asia/Tokyo, keep: 1}",
     };
-    static const int same_key[] = {-1, 4, 4, 1, 1, -1, -1, 2, 2, 2, -1, -1, -1, 3, 3, 3, 3, 5, 5};
+    static const int same_key[] = {-1, 4,  4,  4,  4, 1, 1, -1, -1, 2, 2,
+                                   2,  -1, -1, -1, 3, 3, 3, 3,  5,  5};
     bool used[6] = {false};
 
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "limiter/decide/workspace.h"
 #include "limiter/factor.h"
+#include "limiter/line/gate.h"
 #include "limiter/rulebook/reload.h"
 #include "limiter/tickets/reset_log.h"
 
@@ -146,7 +147,8 @@ static int compile_limits(struct ration *r, const struct ration_options *o,
     if (!rn_compiled_link(r->limits, n, &r->secret, &r->variants))
         return RATION_ENOMEM;
     r->top = rn_top_new();
-    return r->top ? rn_stats_init(&r->stats, n) : RATION_ENOMEM;
+    r->lines = rn_lines_new();
+    return r->top && r->lines ? rn_stats_init(&r->stats, n) : RATION_ENOMEM;
 }
 
 static void set_secret(struct ration *r, const struct rn_hash_key *secret)
@@ -267,6 +269,8 @@ int rn_limiter_open(const struct ration_options *options, const struct rn_rulese
         return code;
     struct ration *r = calloc(1, sizeof *r);
 
+    if (r)
+        rn_wait_seats_init(&r->seats);
     code = r ? fill(r, options, ruleset, error)
              : rn_error_set(error, RATION_ENOMEM, 0, "out of memory for a limiter");
     if (code != 0)
@@ -294,12 +298,20 @@ void ration_close(struct ration *r)
         rn_workspaces_free(rn_stats_at(&r->stats, i));
     rn_stats_done(&r->stats);
     rn_top_free(r->top);
+    rn_wait_seats_done(&r->seats);
+    rn_lines_free(r->lines);
     rn_usage_done(&r->usage);
     free(r->fallback);
     rn_records_close(&r->reputation.records);
     if (r->table)
         rn_table_close(r->table);
     free(r);
+}
+
+/* Whether others may have room after it. */
+static bool frees(enum rn_op op)
+{
+    return op == RN_GIVE_BACK || op == RN_RELEASE || op == RN_RESET || op == RN_CREDIT;
 }
 
 int rn_limiter_apply_shifted(struct ration *r, const struct rn_compiled *l, uint64_t key,
@@ -310,6 +322,8 @@ int rn_limiter_apply_shifted(struct ration *r, const struct rn_compiled *l, uint
     charge->flags |= l->charge_flags;
     charge->ask.wall_offset_ns = rn_table_wall_offset(r->table, charge->ask.now_ns) - shift_ns;
     rn_store_apply(r->store, charge, 1);
+    if (rn_unlikely(rn_lines_any(r->lines)) && frees(charge->ask.op))
+        rn_gate_poke(r, key, charge->ask.now_ns);
     return charge->error;
 }
 

@@ -13,6 +13,8 @@
 #include "limiter/clients/clients.h"
 #include "limiter/compiled.h"
 #include "limiter/decide/fallback.h"
+#include "limiter/line/lines.h"
+#include "limiter/line/wait.h"
 #include "limiter/reputation/reputation.h"
 #include "limiter/rulebook/pin.h"
 #include "limiter/signals/signals.h"
@@ -35,6 +37,8 @@ struct ration {
     struct rn_clients clients;      /* overrides and bans */
     struct rn_calendars *calendars; /* for limits that are not from rules files */
     struct rn_top *top;
+    struct rn_lines *lines;          /* requests that wait */
+    struct rn_wait_seats seats;      /* of threads that wait */
     struct rn_signals signals;       /* what evaluates them here */
     struct rn_reputation reputation; /* records of clients */
     struct rn_usage usage;

@@ -110,6 +110,22 @@ unsigned rn_loop_index(const struct rn_loop *loop)
     return 0;
 }
 
+struct rn_wheel *rn_loop_wheel(struct rn_loop *loop)
+{
+    (void)loop;
+    return NULL;
+}
+
+void rn_loop_wake(struct rn_loop *loop)
+{
+    (void)loop;
+}
+
+void rn_loop_on_wake(struct rn_loop *loop, void (*call)(void *arg), void *arg)
+{
+    (void)loop, (void)call, (void)arg;
+}
+
 unsigned rn_server_workers(const struct rn_server *server)
 {
     (void)server;

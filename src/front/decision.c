@@ -251,3 +251,69 @@ void rn_decision_give_back(struct ration *r, struct rn_decision *d)
         (void)ration_outcome_give_back(r, &d->outcome, RATION_NOW);
     }
 }
+
+/* --- packed ----------------------------------------------------------------------------------- */
+
+/* A part of a decision: bytes, or a text, of which only what is used counts. */
+struct part {
+    char *at;
+    bool text;
+    size_t len; /* of bytes */
+};
+
+#define PARTS 10
+
+/* The lengths of lists are in the first part. */
+static struct part part_of(const struct rn_decision *decision, unsigned i)
+{
+    struct rn_decision *d = (struct rn_decision *)decision;
+    struct ration_outcome *o = &d->outcome;
+    const struct part parts[PARTS] = {
+        {(char *)o, false, offsetof(struct ration_outcome, message)},
+        {o->message, true, 0},
+        {(char *)o->limits, false, o->listed * sizeof *o->limits},
+        {(char *)o->places, false, o->place_count * sizeof *o->places},
+        {(char *)o->receipts, false, o->receipt_count * sizeof *o->receipts},
+        {(char *)o->dues, false, o->due_count * sizeof *o->dues},
+        {(char *)&d->at_ns, false,
+         offsetof(struct rn_decision, lease_ticket) - offsetof(struct rn_decision, at_ns)},
+        {d->lease_ticket, true, 0},
+        {d->charge_ticket, true, 0},
+        {d->queue_ticket, true, 0}};
+
+    return parts[i];
+}
+
+size_t rn_decision_packed_bytes(const struct rn_decision *d)
+{
+    size_t bytes = 0;
+
+    for (unsigned i = 0; i < PARTS; i++) {
+        struct part part = part_of(d, i);
+
+        bytes += part.text ? strlen(part.at) + 1 : part.len;
+    }
+    return bytes;
+}
+
+void rn_decision_pack(const struct rn_decision *d, char *to)
+{
+    for (unsigned i = 0; i < PARTS; i++) {
+        struct part part = part_of(d, i);
+        size_t len = part.text ? strlen(part.at) + 1 : part.len;
+
+        memcpy(to, part.at, len);
+        to += len;
+    }
+}
+
+void rn_decision_unpack(struct rn_decision *d, const char *packed)
+{
+    for (unsigned i = 0; i < PARTS; i++) {
+        struct part part = part_of(d, i);
+        size_t len = part.text ? strlen(packed) + 1 : part.len;
+
+        memcpy(part.at, packed, len);
+        packed += len;
+    }
+}

@@ -38,6 +38,12 @@ int64_t rn_decision_reply_delay_ns(const struct rn_params *params, const struct 
 /* The caller has left before its reply: gives back what can be. `d` may have moved since. */
 void rn_decision_give_back(struct ration *r, struct rn_decision *d);
 
+/* A decision in as few bytes as it needs: about 1 KB for one limit, where the struct has 20 KB. For
+ * replies that leave later. `to` has room for rn_decision_packed_bytes. */
+size_t rn_decision_packed_bytes(const struct rn_decision *d);
+void rn_decision_pack(const struct rn_decision *d, char *to);
+void rn_decision_unpack(struct rn_decision *d, const char *packed);
+
 /* The outcome of one charge without a rule. */
 void rn_decision_from_charge(struct ration_outcome *out, const struct ration_charge *c,
                              const struct ration_limit *limit);

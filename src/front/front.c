@@ -40,6 +40,7 @@ void rn_front_done(struct rn_front *front)
     for (unsigned i = 0; i < front->loop_count; i++) {
         rn_front_workspace_done(&front->loops[i].ws);
         rn_await_pool_done(&front->loops[i].pool);
+        rn_await_turns_free(&front->loops[i].turns);
         rn_grpc_free_spares(&front->loops[i]);
         rn_reply_queue_free_spares(&front->loops[i]);
     }

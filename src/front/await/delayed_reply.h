@@ -29,9 +29,10 @@ struct rn_delayed_reply {
     struct ration *limiter;
     struct rn_delayed_reply **slot;
     int64_t delay_ns;
-    struct rn_decision decision;
     struct rn_decision_format format;
-    void (*write)(struct rn_delayed_reply *delayed); /* the reply, to rn_conn_out */
+    /* Writes the reply to rn_conn_out. */
+    void (*write)(struct rn_delayed_reply *delayed, const struct rn_decision *decision);
+    char decision[]; /* packed */
 };
 
 /* Pauses the connection for delay_ns. *slot, in its state, points to the reply until that is
@@ -39,7 +40,8 @@ struct rn_delayed_reply {
 bool rn_delayed_reply_start(struct rn_delayed_reply **slot, struct rn_conn *conn,
                             const struct rn_decision *decision, int64_t delay_ns,
                             const struct rn_decision_format *format,
-                            void (*write)(struct rn_delayed_reply *delayed));
+                            void (*write)(struct rn_delayed_reply *delayed,
+                                          const struct rn_decision *decision));
 
 /* The connection has ended: gives back what can be, now or when the shared store has
  * answered. NULL is fine. */

@@ -84,14 +84,14 @@ static void write_decision(struct rn_front *front, struct rn_front_workspace *ws
                      rn_buf_slice(body));
 }
 
-static void write_delayed(struct rn_delayed_reply *delayed)
+static void write_delayed(struct rn_delayed_reply *delayed, const struct rn_decision *decision)
 {
     struct rn_front *front = rn_conn_context(delayed->conn);
     struct rn_front_workspace *ws = &rn_front_loop(front, delayed->conn)->ws;
 
     if (rn_conn_draining(delayed->conn) && !rn_conn_has_input(delayed->conn))
         delayed->format.keep_alive = RN_HTTP_CLOSE;
-    write_decision(front, ws, rn_conn_out(delayed->conn), &delayed->decision, delayed->delay_ns,
+    write_decision(front, ws, rn_conn_out(delayed->conn), decision, delayed->delay_ns,
                    &delayed->format);
     if (!delayed->format.keep_alive)
         rn_conn_close(delayed->conn);

@@ -18,13 +18,12 @@ _Static_assert(2 + 2 * (RN_PARAMS_ATTRIBUTES_MAX + 1) + 9 <= RN_RESP_ARGS_MAX,
 
 /* --- deciding ------------------------------------------------------------------------------- */
 
-static void write_delayed(struct rn_delayed_reply *delayed)
+static void write_delayed(struct rn_delayed_reply *delayed, const struct rn_decision *decision)
 {
     struct rn_queued_reply *reply =
         (struct rn_queued_reply *)(void *)delayed->slot; /* first member */
 
-    rn_front_resp_put_decision(&reply->out, &delayed->format, &delayed->decision,
-                               delayed->delay_ns);
+    rn_front_resp_put_decision(&reply->out, &delayed->format, decision, delayed->delay_ns);
     reply->queue->delayed--;
     rn_reply_queue_complete(reply);
     rn_reply_queue_flush(reply->queue);

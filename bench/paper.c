@@ -104,6 +104,12 @@ bool rn_conn_has_input(const struct rn_conn *conn)
     return false;
 }
 
+bool rn_conn_is_gone(const struct rn_conn *conn)
+{
+    (void)conn;
+    return false;
+}
+
 unsigned rn_loop_index(const struct rn_loop *loop)
 {
     (void)loop;
@@ -136,6 +142,25 @@ bool rn_server_stopping(const struct rn_server *server)
 {
     (void)server;
     return false;
+}
+
+const char *rn_server_address(const struct rn_server *server, const char *name)
+{
+    (void)server, (void)name;
+    return NULL;
+}
+
+void rn_server_counts(const struct rn_server *server, const char *name,
+                      struct rn_server_counts *counts)
+{
+    (void)server, (void)name;
+    *counts = (struct rn_server_counts){0};
+}
+
+uint64_t rn_server_unfinished(const struct rn_server *server)
+{
+    (void)server;
+    return 0;
 }
 
 void rn_timer_set(struct rn_wheel *wheel, struct rn_timer *timer, int64_t at_ns)

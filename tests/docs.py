@@ -32,6 +32,7 @@ PREAMBLE = """
 #include <stdio.h>
 #include <string.h>
 #include <ration/clients.h>
+#include <ration/pause.h>
 #include <ration/ration.h>
 #include <ration/reputation.h>
 #include <ration/rules.h>
@@ -66,7 +67,7 @@ void reply(int status, ...);
 double queue_length(void);
 void complain(const char *text);
 void reply_429""").replace("*limits)\n{", "*others)\n{").replace("(void)limits", "(void)others") + \
-    "    const char *key = ip, *path = ip;\n    (void)key, (void)path;\n"
+    "    const char *key = ip, *path = ip, *retry_after = ip;\n    (void)key, (void)path, (void)retry_after;\n"
 HEADER_CODE = re.compile(r"^ \*     (.*)$", re.M)
 
 CODE = re.compile(r"^```(\S*)[ ]*([^\n]*)\n(.*?)^```", re.M | re.S)
@@ -195,8 +196,9 @@ def check_links(page):
 
 
 def check_index(root, page):
-    """Rows: folders of src/, then patterns of tests, from tests/."""
-    rows = [re.findall(r"`([^`]+)`", row) for row in re.findall(r"^\| (`src/.*) \|$", page.read_text(), re.M)]
+    """Rows: folders of src/, or examples, then patterns of tests, from tests/."""
+    rows = [re.findall(r"`([^`]+)`", row)
+            for row in re.findall(r"^\| (`(?:src/|examples).*) \|$", page.read_text(), re.M)]
     folders = {row[0] for row in rows}
     patterns = {pattern for row in rows for pattern in row[1:]}
     faults = [f"{folder}: there is no such folder" for folder in sorted(folders) if not (root / folder).is_dir()]

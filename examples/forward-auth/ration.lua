@@ -75,6 +75,10 @@ core.register_action("ration", { "http-req" }, function(txn)
         if answer.status ~= 200 then
             return pass_on(txn, answer) -- whatever it says, also 5xx
         end
+        local charge = answer.headers["x-ration-charge"]
+        if charge then -- for examples/by-outcome
+            txn:set_var("txn.ration_charge", charge[0])
+        end
     elseif WITHOUT_RATIOND == "refuse" then
         return refuse(txn, 503, "unavailable")
     end

@@ -5,6 +5,8 @@
 #ifndef RN_FRONT_DECISION_H
 #define RN_FRONT_DECISION_H
 
+#include <ration/wait.h>
+
 #include "front/params.h"
 
 /* The longest delay of a reply, whatever rules and callers say. */
@@ -28,9 +30,11 @@ struct rn_decision {
 };
 
 /* 0, or RATION_EINVAL with `error` if the parameters make no sense, or another code
- * (and its text in `error`) if no decision could be made. */
+ * (and its text in `error`) if no decision could be made. With a waiter (may be NULL) also
+ * RATION_EWAITS: it stands in line. */
 int rn_decision_make(struct ration *r, const struct rn_params *params, enum rn_verb verb,
-                     struct rn_decision *out, struct ration_error *error);
+                     struct ration_waiter *waiter, struct rn_decision *out,
+                     struct ration_error *error);
 
 /* How long to delay the reply; 0: not at all. */
 int64_t rn_decision_reply_delay_ns(const struct rn_params *params, const struct rn_decision *d);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "front/await/held_request.h"
 #include "front/await/reply_queue.h"
 #include "front/grpc/grpc_internal.h"
 
@@ -43,6 +44,7 @@ void rn_front_done(struct rn_front *front)
         rn_await_turns_free(&front->loops[i].turns);
         rn_grpc_free_spares(&front->loops[i]);
         rn_reply_queue_free_spares(&front->loops[i]);
+        rn_held_request_free_spares(&front->loops[i]);
     }
     rn_buf_done(&front->rules_text);
     rn_token_guard_done(&front->guard);

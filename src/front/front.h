@@ -96,6 +96,8 @@ struct rn_front_loop {
     uint32_t spare_count;
     struct rn_queued_reply *spare_replies;
     uint32_t spare_reply_count;
+    struct rn_held_request *spare_held;
+    uint32_t spare_held_count;
 };
 
 /* The author of a change, for the log. */

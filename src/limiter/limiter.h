@@ -15,6 +15,7 @@
 #include "limiter/decide/fallback.h"
 #include "limiter/line/lines.h"
 #include "limiter/line/wait.h"
+#include "limiter/pause/pause.h"
 #include "limiter/reputation/reputation.h"
 #include "limiter/rulebook/pin.h"
 #include "limiter/signals/signals.h"
@@ -42,6 +43,7 @@ struct ration {
     struct rn_signals signals;       /* what evaluates them here */
     struct rn_reputation reputation; /* records of clients */
     struct rn_usage usage;
+    struct rn_pauses pauses;
     struct rn_hash_key secret;           /* the table's, or that of all nodes */
     struct rn_hash_key reservation_seed; /* hashes the ids of reservations */
     struct rn_hash_key ticket_key;       /* this table's own, the first of these: */
@@ -50,6 +52,7 @@ struct ration {
     struct rn_arena variants;   /* how the limits are linked */
     uint64_t capacity;          /* live keys that fit, whatever their limits; atomically */
     bool shadow;                /* ration_shadow_set: the whole service; atomically */
+    bool lines_in_rules;        /* a rule in force has a line; atomically */
 };
 
 /* From now on nodes share the limits, through the store that each thread gives to rn_fallback_use,
@@ -86,6 +89,12 @@ rn_limiter_find(const struct ration *r, const struct ration_charge *c, struct rn
     if (rn_unlikely(c->ad_hoc != NULL))
         return rn_limiter_compile(r, c->ad_hoc, own) ? own : NULL;
     return rn_likely(c->limit < r->limit_count) ? &r->limits[c->limit] : NULL;
+}
+
+/* Whether a request may have to wait in line under the rules in force. */
+static inline bool rn_limiter_rules_have_lines(const struct ration *r)
+{
+    return __atomic_load_n(&r->lines_in_rules, __ATOMIC_RELAXED);
 }
 
 static inline int64_t rn_limiter_now(const struct ration *r, int64_t now_ns)
@@ -178,6 +187,7 @@ static inline void rn_limiter_fill(struct ration_charge *c, const struct rn_comp
 {
     c->hash = done->key;
     c->at_ns = done->ask.now_ns;
+    c->paused = false;
     c->mark = done->answer.mark;
     c->taken = done->answer.allowed ? done->ask.cost : 0;
     rn_verdict_set(&c->verdict, l, &done->answer);

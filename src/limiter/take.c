@@ -57,6 +57,8 @@ take_lean(struct ration *r, const struct rn_compiled *l, struct ration_charge *c
 {
     struct rn_charge charge;
 
+    if (rn_pause_any(&r->pauses) && !c->waiter && rn_pause_settle(r, l, c, now_ns))
+        return 0;
     ask_take(&charge, l, c);
     if (rn_unlikely(may_wait(r, charge.key, c)))
         return take_at_length(r, c, c->waiter, now_ns);
@@ -126,6 +128,8 @@ static void take_chunk(struct ration *r, struct ration_charge *c, size_t n, int6
             take_in_batch(r, l, &c[i], now_ns);
             continue;
         }
+        if (rn_pause_any(&r->pauses) && rn_pause_settle(r, l, &c[i], now_ns))
+            continue;
         ask_take(&k.charges[k.n], l, &c[i]);
         if (rn_unlikely(any) && rn_lines_may_stand(r->lines, k.charges[k.n].key)) {
             take_in_batch(r, l, &c[i], now_ns);
@@ -192,7 +196,8 @@ static inline bool check_lean(struct ration *r, struct ration_charge *c, size_t 
     const struct rn_compiled *limits[RN_TABLE_ALL_MAX];
     struct rn_charge charges[RN_TABLE_ALL_MAX];
 
-    if (n == 0 || n > RN_TABLE_ALL_MAX || !rn_limiter_is_local(r) || c->waiter)
+    if (n == 0 || n > RN_TABLE_ALL_MAX || !rn_limiter_is_local(r) || c->waiter ||
+        rn_pause_any(&r->pauses))
         return false;
     bool any = rn_lines_any(r->lines);
 

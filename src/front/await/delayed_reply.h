@@ -17,6 +17,7 @@ struct rn_decision_format {
     enum rn_http_connection keep_alive;
     bool head;
     bool empty;           /* an admission has no body: forward-auth */
+    bool no_5xx;          /* a refusal or failure with such a status is a 403 */
     uint16_t deny_status; /* 0: as the outcome says */
     /* RESP */
     uint8_t version;

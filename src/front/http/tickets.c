@@ -5,21 +5,23 @@
  */
 #include <ration/signals.h>
 
+#include "base/number.h"
 #include "front/http/conversation.h"
 #include "rules/report/report.h"
 
-#define RESERVING (RN_PARAM_ATTRIBUTES | RN_PARAM_KEYED | RN_PARAM_COST | RN_PARAM_FOR)
+#define RESERVING                                                                                  \
+    (RN_PARAM_ATTRIBUTES | RN_PARAM_KEYED | RN_PARAM_COST | RN_PARAM_FOR | RN_PARAM_WAIT)
 
 void rn_front_http_reserve(struct rn_http_context *c)
 {
     if (rn_front_http_read_params(c, RESERVING))
-        rn_front_http_decide(c, RN_RESERVE);
+        rn_front_http_decide(c, RN_RESERVE, (struct rn_decision_format){0});
 }
 
 void rn_front_http_acquire(struct rn_http_context *c)
 {
     if (rn_front_http_read_params(c, RESERVING))
-        rn_front_http_decide(c, RN_ACQUIRE);
+        rn_front_http_decide(c, RN_ACQUIRE, (struct rn_decision_format){0});
 }
 
 /* Reads a body that must have a lease. */
@@ -165,26 +167,50 @@ void rn_front_http_outcome(struct rn_http_context *c)
         answer_done(c, 0, "noted", false);
 }
 
+static void charge_outcome(struct rn_http_context *c, struct rn_slice ticket, unsigned status)
+{
+    uint32_t count = 0;
+    int code = ration_ticket_charge(c->front->limiter, ticket.data, ticket.len, status, RATION_NOW,
+                                    &count);
+
+    if (code == RATION_EINVAL)
+        rn_front_http_error(c, 400, "bad_request",
+                            "the charge is unknown or damaged: this rationd did not sign it");
+    else /* a status that charges nothing counts as charged already */
+        answer_done(c, code == 0 && count == 0 ? RATION_EALREADY : code, "charged", false);
+}
+
 void rn_front_http_charge(struct rn_http_context *c)
 {
     const struct rn_params *params = &c->ws->params;
-    uint32_t count = 0;
-    int code;
 
     if (!rn_front_http_read_params(c, RN_PARAM_CHARGE | RN_PARAM_STATUS))
         return;
-    if (!params->charge.data || params->status == 0) {
+    if (params->charge.data && params->status != 0)
+        charge_outcome(c, params->charge, (unsigned)params->status);
+    else
         rn_front_http_error(c, 400, "bad_request", "%s",
                             params->charge.data
                                 ? "\"status\" is missing: that of the answer, such as 401"
                                 : "\"charge\" is missing: what check has answered");
-        return;
-    }
-    code = ration_ticket_charge(c->front->limiter, params->charge.data, params->charge.len,
-                                (unsigned)params->status, RATION_NOW, &count);
-    if (code == RATION_EINVAL)
+}
+
+/* For proxies that can set headers but write no body. They report every request: one without a
+ * charge charges nothing. */
+void rn_front_http_charge_by_headers(struct rn_http_context *c)
+{
+    struct rn_slice ticket = rn_http_find(c->request, "x-ration-charge");
+    struct rn_slice text = rn_http_find(c->request, "x-ration-status");
+    uint64_t status = 0;
+    size_t pos = 0;
+
+    if (text.len == 0 || rn_number_parse(text.data, text.len, &pos, &status, NULL) != 0 ||
+        pos != text.len || status < RN_STATUS_MIN || status > RN_STATUS_MAX)
         rn_front_http_error(c, 400, "bad_request",
-                            "\"charge\" is unknown or damaged: this rationd did not sign it");
-    else /* a status that charges nothing counts as charged already */
-        answer_done(c, code == 0 && count == 0 ? RATION_EALREADY : code, "charged", false);
+                            "the header X-Ration-Status must be that of the answer, from %d to %d",
+                            RN_STATUS_MIN, RN_STATUS_MAX);
+    else if (ticket.len == 0)
+        answer_done(c, RATION_EALREADY, "charged", false);
+    else
+        charge_outcome(c, ticket, (unsigned)status);
 }

@@ -23,7 +23,7 @@ RN_HOT void rn_gather_init(struct rn_gathered *g, struct ration *r, const struct
     g->book = book;
     g->all_shadow = rn_gather_is_shadow(r, book);
     g->no_server = g->drain = g->past_bans = false;
-    g->ban.rest_ns = 0;
+    g->ban.rest_ns = g->pause_ns = 0;
     g->lease_ns = g->max_wait_ns = 0;
     g->rule_count = g->lease_count = g->usage_count = 0;
     g->error = 0;
@@ -160,6 +160,8 @@ RN_HOT void rn_gather_add(struct rn_gathered *g)
     }
     if (rn_unlikely(a->rule->escalate != NULL))
         rn_reputation_find_ban(g, a, hash);
+    if (rn_pause_any(&g->r->pauses))
+        rn_pause_find(g, a);
     g->rule_count++;
     for (uint32_t i = 0; i < a->limit_count; i++)
         add_limit(g, a, a->limits[i], hash, earned);
@@ -299,10 +301,25 @@ static RN_ASIDE void refuse_banned(struct rn_gathered *g, bool look_only,
         rn_reputation_count_ban(g->r, g->book, a, g->banned_hash, g->tx.now_ns);
 }
 
+static RN_ASIDE bool wait_for_pause(struct rn_gathered *g)
+{
+    size_t first = 0;
+
+    while (first < g->tx.n && g->rule_of[first] != g->paused_by)
+        first++;
+    return rn_gate_wait_for_pause(&g->tx, first, g->pause_ns);
+}
+
 RN_HOT int rn_gather_run(struct rn_gathered *g, bool look_only, struct ration_outcome *out)
 {
     if (rn_unlikely(g->ban.rest_ns != 0) && g->error == 0 && !g->all_shadow) {
         refuse_banned(g, look_only, out);
+        return 0;
+    }
+    if (rn_unlikely(g->pause_ns != 0) && g->error == 0 && !g->all_shadow) {
+        if (g->tx.waiter && wait_for_pause(g))
+            return g->tx.error;
+        rn_pause_refuse(g, look_only, out);
         return 0;
     }
     g->tx.look_only = look_only;
@@ -330,7 +347,7 @@ RN_HOT int rn_gather_run(struct rn_gathered *g, bool look_only, struct ration_ou
     if (rn_unlikely(g->lease_count != 0))
         note_places(g);
     rn_outcome_fill(out, g);
-    out->shadow_refused |= g->ban.rest_ns != 0;
+    out->shadow_refused |= g->ban.rest_ns != 0 || g->pause_ns != 0;
     if (!look_only)
         count(g, out);
     return 0;

@@ -270,7 +270,7 @@ RN_HOT void rn_transaction_init(struct rn_transaction *tx, struct ration *r,
     tx->charges = charges;
     tx->n = n;
     tx->now_ns = now_ns;
-    tx->look_only = tx->uncounted = tx->late = false;
+    tx->look_only = tx->uncounted = tx->late = tx->of_caller = false;
     tx->waiter = NULL;
     tx->max_wait_ns = tx->waited_ns = 0;
     tx->wait_is_bound = tx->past_lines = tx->held = tx->in_line = tx->unasked = false;
@@ -279,6 +279,7 @@ RN_HOT void rn_transaction_init(struct rn_transaction *tx, struct ration *r,
     tx->needs = 0;
     for (size_t i = 0; i < n; i++) {
         charges[i].error = 0;
+        charges[i].paused = false;
         clear_item(&tx->items[i]);
     }
 }
@@ -305,6 +306,7 @@ static int prepare(struct rn_transaction *tx)
         struct rn_transaction_item *item = &tx->items[i];
 
         if (!item->limit) {
+            tx->of_caller = true;
             item->limit = rn_limiter_find(tx->r, &tx->charges[i], &item->own);
             if (!item->limit || item->limit->limit.algorithm == RATION_CONCURRENCY)
                 return tx->charges[i].error = RATION_EINVAL;
@@ -373,6 +375,8 @@ RN_HOT int rn_transaction_run(struct rn_transaction *tx)
     tx->error = prepare(tx);
     if (rn_unlikely(tx->error != 0))
         return tx->error;
+    if (rn_pause_any(&tx->r->pauses) && tx->of_caller)
+        rn_pause_hold(tx);
     bool allowed =
         rn_likely(!rn_gate_concerns(tx)) ? rn_transaction_charge(tx) : rn_gate_charge(tx);
 

@@ -126,9 +126,9 @@ static struct rn_line_refusal refusal_of(const struct rn_transaction *tx, size_t
         .units = tx->charges[i].cost,
         .rank = item->rank,
         .size = item->line_size != 0 ? item->line_size : RN_GATE_LINE_SIZE,
-        .by_line = tx->unasked,
+        .by_line = tx->in_line,
         .batches = tx->r->fallback && !(flags & (RN_CHARGE_LEASED | RN_CHARGE_ASYNC)),
-        .polls = item->limit->limit.algorithm == RATION_CONCURRENCY};
+        .polls = item->limit->limit.algorithm == RATION_CONCURRENCY || tx->held};
 
     rn_verdict_set(&refusal.verdict, item->limit, &item->answer);
     return refusal;
@@ -222,8 +222,10 @@ RN_ASIDE bool rn_gate_charge(struct rn_transaction *tx)
     enum rn_waiter_state state = state_of(tx->waiter);
     bool allowed = false;
 
+    if (tx->look_only && tx->held)
+        answer_unasked(tx);
     if (tx->late || tx->look_only)
-        return rn_transaction_charge(tx);
+        return !tx->held && rn_transaction_charge(tx);
     if (state == RN_WAITER_STANDS) {
         tx->error = RATION_EWAITS;
         return false;
@@ -236,6 +238,8 @@ RN_ASIDE bool rn_gate_charge(struct rn_transaction *tx)
         answer_unasked(tx);
         if (stand_in_line(tx))
             return false;
+        if (tx->held && !tx->uncounted)
+            rn_pause_count(tx->r);
     } else {
         allowed = rn_transaction_charge(tx);
         if (!allowed && tx->error == 0 && tx->waiter)
@@ -246,6 +250,18 @@ RN_ASIDE bool rn_gate_charge(struct rn_transaction *tx)
     if (state != RN_WAITER_IDLE)
         end_turn(tx, allowed);
     return allowed;
+}
+
+bool rn_gate_wait_for_pause(struct rn_transaction *tx, size_t first, int64_t rest_ns)
+{
+    if (!tx->waiter || first >= tx->n)
+        return false;
+    if (state_of(tx->waiter) != RN_WAITER_IDLE)
+        begin_turn(tx);
+    tx->items[first].held_ns = rest_ns;
+    tx->held = true;
+    answer_unasked(tx);
+    return stand_in_line(tx);
 }
 
 int64_t rn_gate_end_turn(struct ration *r, struct ration_waiter *waiter, int code, bool admitted,

@@ -31,6 +31,10 @@ static inline bool rn_gate_concerns(const struct rn_transaction *tx)
  * With RATION_EWAITS in tx->error the waiter stands in line. */
 bool rn_gate_charge(struct rn_transaction *tx);
 
+/* For a request whose client is paused for rest_ns more, by the rule that this item is the first
+ * of: true if it stands in line for that. */
+bool rn_gate_wait_for_pause(struct rn_transaction *tx, size_t first, int64_t rest_ns);
+
 /* For the fast ways: whether a line may stand for this key. */
 static inline bool rn_gate_may_stand(const struct ration *r, uint64_t key)
 {

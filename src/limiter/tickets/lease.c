@@ -46,6 +46,7 @@ static RN_ASIDE int acquire_at_length(struct ration *r, const struct rn_compiled
     item->lease = asked->ask.id;
     done->key = c->key;
     done->key_len = c->key_len;
+    tx->of_caller = true;
     tx->waiter = c->waiter;
     tx->max_wait_ns = c->max_wait_ns;
     tx->needs |= l->limit.form == RN_FORM_ADAPTIVE ? RN_NEEDS_SOFT : 0;
@@ -70,6 +71,10 @@ int ration_acquire(struct ration *r, struct ration_charge *c, int64_t lease_ns, 
 
     if (!l)
         return c->error = rn_gate_fail(r, c->waiter, RATION_EINVAL, now_ns);
+    if (rn_pause_any(&r->pauses) && !c->waiter && rn_pause_settle(r, l, c, now_ns)) {
+        *lease = 0;
+        return 0;
+    }
     struct rn_charge charge = {.key = rn_compiled_key(l, c),
                                .ask = {.op = RN_TAKE,
                                        .now_ns = rn_limiter_now(r, now_ns),

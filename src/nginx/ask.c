@@ -34,8 +34,7 @@ static void write_command(struct rn_buf *out, const struct ration_request *reque
         rn_buf_put_literal(out, "$4\r\nWAIT\r\n$6\r\nreturn\r\n");
     } else {
         rn_buf_put_literal(out, "$4\r\nLINE\r\n");
-        rn_resp_put_bulk(out,
-                         (struct rn_slice){id, (size_t)(rn_format_u64(id, link->next) - id)});
+        rn_resp_put_bulk(out, (struct rn_slice){id, (size_t)(rn_format_u64(id, link->next) - id)});
     }
     if (request->shadow)
         rn_resp_put_bulk(out, RN_SLICE("SHADOW"));

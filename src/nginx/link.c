@@ -226,9 +226,8 @@ static bool take_replies(struct rn_ngx_link *link)
             break;
         struct rn_slice reply = {link->in.data + done, end - done};
 
-        if (answer == RN_PARSE_BAD ||
-            !(reply.data[0] == '>' ? rn_ngx_rationd_line_turn(link, reply)
-                                   : take_reply(link, reply))) {
+        if (answer == RN_PARSE_BAD || !(reply.data[0] == '>' ? rn_ngx_rationd_line_turn(link, reply)
+                                                             : take_reply(link, reply))) {
             lose(link, (struct rn_ngx_loss){.why = link->denial ? link->denial
                                                                 : "sent what is not a reply",
                                             .lasting = link->denial != NULL});

@@ -234,17 +234,17 @@ struct rn_ngx_context {
     enum rn_ngx_verdict verdict;
     enum rn_ngx_status rate_status, concurrency_status;
     enum rn_ngx_question question;
-    ngx_str_t headers;                 /* lines with CRLF */
-    int64_t delay_ns;                  /* 0: none */
-    int64_t waited_ns;                 /* in line; 0: not at all */
-    struct rn_ngx_waiter *waiter;      /* in a line of this worker; NULL: in none */
+    ngx_str_t headers;                        /* lines with CRLF */
+    int64_t delay_ns;                         /* 0: none */
+    int64_t waited_ns;                        /* in line; 0: not at all */
+    struct rn_ngx_waiter *waiter;             /* in a line of this worker; NULL: in none */
     struct rn_ngx_rationd_line *rationd_line; /* NULL: never was in line there */
-    struct ration_outcome *outcome;    /* while waiting: to give it back */
-    struct rn_ngx_places *places;      /* of this nginx; NULL: none */
-    struct rn_ngx_link *link;          /* the connection that was asked */
-    struct rn_ngx_lease *lease;        /* places of rationd; NULL: none */
-    struct rn_ngx_ticket *charge;      /* what rationd charges by outcome; NULL: nothing */
-    struct rn_ngx_ticket *turn;        /* in a queue of rationd; NULL: none to give back */
+    struct ration_outcome *outcome;           /* while waiting: to give it back */
+    struct rn_ngx_places *places;             /* of this nginx; NULL: none */
+    struct rn_ngx_link *link;                 /* the connection that was asked */
+    struct rn_ngx_lease *lease;               /* places of rationd; NULL: none */
+    struct rn_ngx_ticket *charge;             /* what rationd charges by outcome; NULL: nothing */
+    struct rn_ngx_ticket *turn;               /* in a queue of rationd; NULL: none to give back */
     struct rn_ngx_charge_later *later; /* what this nginx charges by outcome; NULL: nothing */
 
     char rule[RATION_NAME_SIZE]; /* that decided; empty: none applied */

@@ -39,8 +39,8 @@ void rn_ngx_rationd_line_leave(struct rn_ngx_link *link, uint64_t id)
 {
     char text[RN_FORMAT_U64_MAX];
     struct rn_slice digits = {text, (size_t)(rn_format_u64(text, id) - text)};
-    struct rn_slice command = rn_ngx_ticket_command(link, RN_SLICE("RATION.LEAVE"), digits,
-                                                    (struct rn_slice){NULL, 0});
+    struct rn_slice command =
+        rn_ngx_ticket_command(link, RN_SLICE("RATION.LEAVE"), digits, (struct rn_slice){NULL, 0});
 
     if (command.len != 0) /* else rationd's announcement is discarded when it comes */
         (void)rn_ngx_link_send(link, command, NULL, NULL);

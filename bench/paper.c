@@ -122,6 +122,25 @@ bool rn_server_stopping(const struct rn_server *server)
     return false;
 }
 
+const char *rn_server_address(const struct rn_server *server, const char *name)
+{
+    (void)server, (void)name;
+    return NULL;
+}
+
+void rn_server_counts(const struct rn_server *server, const char *name,
+                      struct rn_server_counts *counts)
+{
+    (void)server, (void)name;
+    *counts = (struct rn_server_counts){0};
+}
+
+uint64_t rn_server_unfinished(const struct rn_server *server)
+{
+    (void)server;
+    return 0;
+}
+
 void rn_timer_set(struct rn_wheel *wheel, struct rn_timer *timer, int64_t at_ns)
 {
     (void)wheel, (void)timer, (void)at_ns;

@@ -76,6 +76,7 @@ struct ration_charge {
     bool drain;     /* if it does not fit, take what is left, and refuse: an exception to the
                        rule that a refusal changes nothing. For one limit at a time: ration_take,
                        ration_take_batch, and ration_check of one charge */
+    bool paused;    /* out: a pause has refused it (pause.h) */
     const struct ration_limit
         *ad_hoc;     /* or a limit given with this call (then `limit` is unused) */
     const void *key; /* borrowed during the call; NULL: `hash` is set */

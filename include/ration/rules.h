@@ -192,6 +192,7 @@ enum ration_outcome_kind {
     RATION_BY_DENY_LIST,  /* refused, for ever */
     RATION_BY_BAN,        /* clients.h: refused until it ends; `message` is its reason */
     RATION_BY_ESCALATION, /* a rule with `escalate` has banned the client; `level` says how far */
+    RATION_BY_PAUSE,      /* pause.h: refused until it ends */
 };
 
 enum ration_header_family {

@@ -30,6 +30,11 @@ void rn_decision_from_charge(struct ration_outcome *out, const struct ration_cha
                                                    .period_ns = limit->period_ns};
     out->lease = 0;
     out->place_count = out->due_count = 0;
+    if (rn_unlikely(c->paused)) { /* no limit was asked */
+        out->kind = RATION_BY_PAUSE;
+        out->decision.decided_by = -1;
+        out->limit_count = out->listed = 0;
+    }
 }
 
 /* A queue that is too long for this caller refuses it, uncharged. */

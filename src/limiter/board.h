@@ -25,6 +25,7 @@ enum rn_board_kind {
     RN_BOARD_HISTOGRAM = 3, /* durations or statuses told with outcomes */
     RN_BOARD_EVALUATOR = 4, /* which process evaluates the signals */
     RN_BOARD_FLEET = 5,     /* of a rule: what this node and the others ask for */
+    RN_BOARD_PAUSE = 6,     /* the latest end of all pauses, and a filter: see pause/pause.h */
 };
 
 #define RN_BOARD_ENTRY_WORDS_MAX 1023

@@ -46,8 +46,11 @@ static int look(struct ration *r, struct ration_charge *c, enum rn_op op, int64_
         return c->error;
     *answer = charge.answer;
     c->hash = charge.key;
+    c->paused = false;
     rn_verdict_set(&c->verdict, l, answer);
     rn_verdict_set_places(&c->verdict, l, answer);
+    if (rn_pause_any(&r->pauses) && op == RN_PEEK)
+        rn_pause_tell(r, l, c, charge.ask.now_ns);
     return 0;
 }
 
@@ -73,6 +76,7 @@ int ration_peek(struct ration *r, struct ration_charge *c, int64_t now_ns)
     if (c->error != 0)
         return c->error;
     c->hash = copy.hash;
+    c->paused = copy.paused;
     c->verdict = copy.verdict;
     return 0;
 }

@@ -146,7 +146,8 @@ static int compile_limits(struct ration *r, const struct ration_options *o,
     if (!rn_compiled_link(r->limits, n, &r->secret, &r->variants))
         return RATION_ENOMEM;
     r->top = rn_top_new();
-    return r->top ? rn_stats_init(&r->stats, n) : RATION_ENOMEM;
+    r->lines = rn_lines_new();
+    return r->top && r->lines ? rn_stats_init(&r->stats, n) : RATION_ENOMEM;
 }
 
 static void set_secret(struct ration *r, const struct rn_hash_key *secret)
@@ -214,7 +215,8 @@ static int fill(struct ration *r, const struct ration_options *o, const struct r
 
     if (rn_usage_init(&r->usage, o) != 0)
         return rn_error_set(error, RATION_ENOMEM, 0, "out of memory for a path");
-    if (clients != 0 || code != 0 || pthread_mutex_init(&r->load_lock, NULL) != 0)
+    if (clients != 0 || code != 0 || pthread_mutex_init(&r->load_lock, NULL) != 0 ||
+        pthread_mutex_init(&r->pauses.lock, NULL) != 0)
         return rn_error_set(error, RATION_ENOMEM, 0, "out of memory for a lock");
     for (size_t i = 0; i < o->limit_count; i++) {
         struct rn_limit limit;
@@ -232,6 +234,7 @@ static int fill(struct ration *r, const struct ration_options *o, const struct r
     if (code != 0)
         return code;
     r->store = rn_table_store(r->table);
+    rn_pause_open(r);
     set_secret(r, rn_table_secret(r->table));
     r->ticket_key = (struct rn_hash_key){rn_siphash(&r->secret, "ticket", 6),
                                          rn_siphash(&r->reservation_seed, "ticket", 6)};
@@ -294,8 +297,10 @@ void ration_close(struct ration *r)
         rn_workspaces_free(rn_stats_at(&r->stats, i));
     rn_stats_done(&r->stats);
     rn_top_free(r->top);
+    rn_lines_free(r->lines);
     rn_usage_done(&r->usage);
     free(r->fallback);
+    rn_pause_close(&r->pauses);
     rn_records_close(&r->reputation.records);
     if (r->table)
         rn_table_close(r->table);

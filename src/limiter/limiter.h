@@ -13,6 +13,8 @@
 #include "limiter/clients/clients.h"
 #include "limiter/compiled.h"
 #include "limiter/decide/fallback.h"
+#include "limiter/line/lines.h"
+#include "limiter/pause/pause.h"
 #include "limiter/reputation/reputation.h"
 #include "limiter/rulebook/pin.h"
 #include "limiter/signals/signals.h"
@@ -35,9 +37,11 @@ struct ration {
     struct rn_clients clients;      /* overrides and bans */
     struct rn_calendars *calendars; /* for limits that are not from rules files */
     struct rn_top *top;
+    struct rn_lines *lines;          /* requests that wait */
     struct rn_signals signals;       /* what evaluates them here */
     struct rn_reputation reputation; /* records of clients */
     struct rn_usage usage;
+    struct rn_pauses pauses;
     struct rn_hash_key secret;           /* the table's, or that of all nodes */
     struct rn_hash_key reservation_seed; /* hashes the ids of reservations */
     struct rn_hash_key ticket_key;       /* this table's own, the first of these: */
@@ -174,6 +178,7 @@ static inline void rn_limiter_fill(struct ration_charge *c, const struct rn_comp
 {
     c->hash = done->key;
     c->at_ns = done->ask.now_ns;
+    c->paused = false;
     c->mark = done->answer.mark;
     c->taken = done->answer.allowed ? done->ask.cost : 0;
     rn_verdict_set(&c->verdict, l, &done->answer);

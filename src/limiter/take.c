@@ -29,6 +29,8 @@ take_lean(struct ration *r, const struct rn_compiled *l, struct ration_charge *c
 {
     struct rn_charge charge;
 
+    if (rn_pause_any(&r->pauses) && rn_pause_settle(r, l, c, now_ns))
+        return 0;
     ask_take(&charge, l, c);
     if (now_ns == RATION_NOW) {
         rn_table_prefetch(r->table, charge.key);
@@ -98,6 +100,8 @@ static void take_chunk(struct ration *r, struct ration_charge *c, size_t n, int6
             take_other(r, &c[i], now_ns);
             continue;
         }
+        if (rn_pause_any(&r->pauses) && rn_pause_settle(r, l, &c[i], now_ns))
+            continue;
         ask_take(&k.charges[k.n], l, &c[i]);
         rn_table_prefetch(r->table, k.charges[k.n].key);
         k.from[k.n] = &c[i];
@@ -160,7 +164,7 @@ static inline bool check_lean(struct ration *r, struct ration_charge *c, size_t 
     const struct rn_compiled *limits[RN_TABLE_ALL_MAX];
     struct rn_charge charges[RN_TABLE_ALL_MAX];
 
-    if (n == 0 || n > RN_TABLE_ALL_MAX || !rn_limiter_is_local(r))
+    if (n == 0 || n > RN_TABLE_ALL_MAX || !rn_limiter_is_local(r) || rn_pause_any(&r->pauses))
         return false;
     for (size_t i = 0; i < n; i++) {
         if (c[i].ad_hoc || c[i].drain || c[i].limit >= r->limit_count)

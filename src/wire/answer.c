@@ -33,6 +33,9 @@ static const struct refusal by_ban = {"banned", TYPES "#abnormal-usage-detected"
 static const struct refusal by_escalation = {"banned", TYPES "#abnormal-usage-detected",
                                              "Abnormal Usage Detected", NULL};
 
+static const struct refusal by_pause = {"paused", TYPES "#temporary-reduced-capacity",
+                                        "Temporary Reduced Capacity", NULL};
+
 static const struct refusal *refusal_of(const struct ration_outcome *outcome)
 {
     switch (outcome->kind) {
@@ -42,6 +45,8 @@ static const struct refusal *refusal_of(const struct ration_outcome *outcome)
         return &by_ban;
     case RATION_BY_ESCALATION:
         return &by_escalation;
+    case RATION_BY_PAUSE:
+        return &by_pause;
     case RATION_BY_LIMITS:
     case RATION_BY_NO_RULE:
     case RATION_BY_ALLOW_LIST:
@@ -171,6 +176,8 @@ static void put_marks(struct rn_buf *out, const struct ration_outcome *outcome,
     }
     if (rn_answer_is_banned(outcome) && !outcome->decision.allowed)
         rn_buf_put_literal(out, ",\"banned\":true");
+    if (outcome->kind == RATION_BY_PAUSE && !outcome->decision.allowed)
+        rn_buf_put_literal(out, ",\"paused\":true");
     if (outcome->level != 0 && !outcome->decision.allowed) {
         rn_buf_put_literal(out, ",\"level\":");
         rn_buf_put_u64(out, outcome->level);
@@ -240,6 +247,8 @@ static void put_message(struct rn_buf *out, const struct ration_outcome *outcome
         put_try_again(out,
                       outcome->kind == RATION_BY_ESCALATION
                           ? RN_SLICE("Banned for a while after too many refused requests.")
+                      : outcome->kind == RATION_BY_PAUSE
+                          ? RN_SLICE("Requests of this key are paused.")
                       : decider && decider->algorithm == RATION_CONCURRENCY
                           ? RN_SLICE("Too many requests at the same time.")
                           : RN_SLICE("Too many requests."),

@@ -12,6 +12,7 @@
 const char *const rn_parsed_decision_kinds[RN_PARSED_DECISION_KINDS] = {
     [RATION_BY_LIMITS] = "limits",  [RATION_BY_NO_RULE] = "none", [RATION_BY_ALLOW_LIST] = "allow",
     [RATION_BY_DENY_LIST] = "deny", [RATION_BY_BAN] = "ban",      [RATION_BY_ESCALATION] = "ban",
+    [RATION_BY_PAUSE] = "limits",
 };
 const char *const rn_parsed_decision_families[RN_PARSED_DECISION_FAMILIES] = {
     [RATION_HEADERS_BOTH] = "both",
@@ -304,6 +305,7 @@ static const struct member outcome_members[] = {
     {"lease_for", read_lease_time, TICKET_AT(lease_ns), TICKET},
     {"charge", read_ticket, TICKET_AT(charge), TICKET},
     {"turn", read_ticket, TICKET_AT(turn), TICKET},
+    {"paused", read_bool, TICKET_AT(paused), TICKET},
     {"by", read_kind, AT(kind), REQUIRED},
     {"decided_by", read_decided_by, AT(decision.decided_by), REQUIRED},
     {"status", read_status, AT(status), REQUIRED},
@@ -325,10 +327,13 @@ bool rn_parsed_decision_read(struct rn_slice reply, struct rn_parsed_decision *p
     o->at_ns = 0;
     parsed->lease = parsed->charge = parsed->turn = (struct rn_slice){NULL, 0};
     parsed->lease_ns = 0;
+    parsed->paused = false;
     if (!read_members(&r, o, outcome_members, RN_COUNT(outcome_members)))
         return false;
     if (o->level != 0 && o->kind == RATION_BY_BAN)
         o->kind = RATION_BY_ESCALATION;
+    if (parsed->paused && o->kind == RATION_BY_LIMITS)
+        o->kind = RATION_BY_PAUSE;
     o->decision.verdict.allowed = o->decision.allowed;
     o->decision.verdict.delay_ns = o->delay_ns;
     return r.at == reply.len && o->decision.decided_by < (int)o->listed &&

@@ -11,8 +11,9 @@
 #include "base/slice.h"
 
 /* The words in the reply, by enum ration_outcome_kind and ration_header_family. A ban by a rule
- * with `escalate` is a `ban` that has a `level`: gateways older than that take it for a ban. */
-#define RN_PARSED_DECISION_KINDS 6
+ * with `escalate` is a `ban` that has a `level`: gateways older than that take it for a ban. A
+ * refusal by a pause is one by limits that is `paused`. */
+#define RN_PARSED_DECISION_KINDS 7
 #define RN_PARSED_DECISION_FAMILIES 4
 extern const char *const rn_parsed_decision_kinds[RN_PARSED_DECISION_KINDS];
 extern const char *const rn_parsed_decision_families[RN_PARSED_DECISION_FAMILIES];
@@ -24,6 +25,7 @@ struct rn_parsed_decision {
     int64_t lease_ns;               /* how long the lease lasts */
     struct rn_slice charge;         /* the ticket of a charge by outcome */
     struct rn_slice turn;           /* the ticket of a place in a queue */
+    bool paused;                    /* for parsed_decision.c: the kind is RATION_BY_PAUSE */
 };
 
 /* Parses one complete reply. False: it is not a decision, or a member is missing or has an

@@ -28,7 +28,7 @@ class Fleet:
 
     def tickets(self, known, another):
         """The keys of tickets, and whether the newest is too new to sign with."""
-        return self.call("fleet_poll", "hnive", "n1", 5 * 10**6, "fresh", known, another)[3:]
+        return self.call("fleet_poll", "hnive", "n1", 5 * 10**6, "fresh", known, another)[3:5]
 
     def factors(self, node, said):
         """What the others say, by node."""

@@ -67,6 +67,8 @@ void rn_daemon_reply_outcome(const struct rn_cli_json *decision, unsigned status
         o->kind = RATION_BY_DENY_LIST;
     else if (rn_cli_json_is_true(decision, "banned"))
         o->kind = rn_cli_json_u64(decision, "level", &level) ? RATION_BY_ESCALATION : RATION_BY_BAN;
+    else if (rn_cli_json_is_true(decision, "paused"))
+        o->kind = RATION_BY_PAUSE;
     else
         o->kind = allowed && o->rule[0] == '\0' ? RATION_BY_NO_RULE : RATION_BY_LIMITS;
     o->level = (uint16_t)level;

@@ -108,6 +108,8 @@ void rn_cli_decision_line(const struct rn_output *out, const struct ration_outco
         /* Names of rules are plain ASCII. */
         if (o->kind == RATION_BY_ESCALATION)
             rn_output_put(out, RN_PLAIN, "a ban of level %u under ", o->level);
+        if (o->kind == RATION_BY_PAUSE)
+            rn_output_put(out, RN_PLAIN, "a pause%s", o->rule[0] ? " under " : "");
         rn_output_put(out, RN_BOLD, "%s", o->kind == RATION_BY_BAN ? "a ban" : o->rule);
         if (retry_ns == RATION_NEVER)
             rn_output_put(out, RN_PLAIN,

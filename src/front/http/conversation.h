@@ -91,6 +91,11 @@ bool rn_front_http_wants_problem(const struct rn_http_request *request);
 /* forward_auth.c */
 void rn_front_http_auth(struct rn_http_context *c);
 
+/* pause.c */
+void rn_front_http_pause(struct rn_http_context *c);
+void rn_front_http_get_pause(struct rn_http_context *c);
+void rn_front_http_lift_pause(struct rn_http_context *c);
+
 /* tickets.c */
 void rn_front_http_reserve(struct rn_http_context *c);
 void rn_front_http_commit(struct rn_http_context *c);

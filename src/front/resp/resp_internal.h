@@ -92,6 +92,9 @@ void rn_front_resp_outcome(struct rn_resp_context *c);
 void rn_front_resp_signal(struct rn_resp_context *c);
 void rn_front_resp_help(struct rn_resp_context *c);
 
+/* pause_command.c */
+void rn_front_resp_pause(struct rn_resp_context *c);
+
 /* client_commands.c */
 void rn_front_resp_ping(struct rn_resp_context *c);
 void rn_front_resp_echo(struct rn_resp_context *c);

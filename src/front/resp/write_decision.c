@@ -147,11 +147,12 @@ void rn_front_resp_put_decision(struct rn_buf *out, const struct rn_decision_for
     bool lease = decision->lease_ticket[0] != '\0', charge = decision->charge_ticket[0] != '\0';
     bool escalated = o->kind == RATION_BY_ESCALATION && !o->decision.allowed;
     bool banned = o->kind == RATION_BY_BAN || escalated, turn = decision->queue_ticket[0] != '\0';
+    bool paused = o->kind == RATION_BY_PAUSE && !o->decision.allowed;
     bool note = o->kind == RATION_BY_NO_RULE && o->message[0] != '\0';
 
     rn_resp_put_map(out, version,
                     8u + o->soft + o->shadow_refused + (o->shadow_delay_ns > 0) + banned +
-                        escalated + note + lease + charge + (held_ns > 0) +
+                        escalated + paused + note + lease + charge + (held_ns > 0) +
                         (format->full ? 5u + o->retryafter + lease + turn : 0));
     put_decision(out, format, o);
     if (o->soft)
@@ -166,6 +167,8 @@ void rn_front_resp_put_decision(struct rn_buf *out, const struct rn_decision_for
         put_name(out, "level");
         rn_resp_put_integer(out, o->level);
     }
+    if (paused)
+        put_true(out, version, "paused");
     if (note)
         put_text(out, "note", o->message);
     if (lease)

@@ -22,7 +22,7 @@ RN_HOT void rn_gather_init(struct rn_gathered *g, struct ration *r, const struct
     g->book = book;
     g->all_shadow = rn_gather_is_shadow(r, book);
     g->no_server = g->drain = g->past_bans = false;
-    g->ban.rest_ns = 0;
+    g->ban.rest_ns = g->pause_ns = 0;
     g->lease_ns = g->max_wait_ns = 0;
     g->rule_count = g->lease_count = g->usage_count = 0;
     g->error = 0;
@@ -155,6 +155,8 @@ RN_HOT void rn_gather_add(struct rn_gathered *g)
     }
     if (rn_unlikely(a->rule->escalate != NULL))
         rn_reputation_find_ban(g, a, hash);
+    if (rn_pause_any(&g->r->pauses))
+        rn_pause_find(g, a);
     g->rule_count++;
     for (uint32_t i = 0; i < a->limit_count; i++)
         add_limit(g, a, a->limits[i], hash, earned);
@@ -191,6 +193,20 @@ void rn_gather_note_refusal(struct ration *r, struct rn_stripe *s, const struct 
     c.key = key;
     c.key_len = rn_gather_join_key(a, key, sizeof key);
     rn_top_note(r->top, s, RN_AD_HOC, a->rule->name, &c);
+}
+
+void rn_gather_count_unasked(struct ration *r, const struct rn_book *book,
+                             const struct rn_applied *a, uint64_t hash, int64_t now_ns)
+{
+    struct rn_stripe *s = rn_stats_stripe(&r->stats);
+    struct rn_counts *row = rn_stats_row(rn_stats_stripe(&book->stats), a->rule->index);
+    struct rn_usage_rule *usage = rn_usage_of(book, a->rule);
+
+    rn_stats_count(s, row, RN_RESULT_REFUSED, a->rule->by_outcome ? 0 : a->cost);
+    rn_gather_note_refusal(r, s, a, hash, now_ns);
+    rn_stats_count_total(s, RN_RESULT_REFUSED);
+    if (usage && !a->rule->by_outcome)
+        rn_usage_count(usage, a, hash, false, a->cost, ration_wall(r, now_ns));
 }
 
 static RN_ASIDE void note_refusal(struct rn_gathered *g, struct rn_stripe *s, uint32_t rule)
@@ -293,6 +309,10 @@ RN_HOT int rn_gather_run(struct rn_gathered *g, bool look_only, struct ration_ou
         refuse_banned(g, look_only, out);
         return 0;
     }
+    if (rn_unlikely(g->pause_ns != 0) && g->error == 0 && !g->all_shadow) {
+        rn_pause_refuse(g, look_only, out);
+        return 0;
+    }
     g->tx.look_only = look_only;
     if (rn_unlikely(g->drain) && g->tx.n > 1)
         return RATION_ESEVERAL;
@@ -317,7 +337,7 @@ RN_HOT int rn_gather_run(struct rn_gathered *g, bool look_only, struct ration_ou
     if (rn_unlikely(g->lease_count != 0))
         note_places(g);
     rn_outcome_fill(out, g);
-    out->shadow_refused |= g->ban.rest_ns != 0;
+    out->shadow_refused |= g->ban.rest_ns != 0 || g->pause_ns != 0;
     if (!look_only)
         count(g, out);
     return 0;

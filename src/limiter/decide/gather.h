@@ -78,6 +78,10 @@ struct rn_gathered {
     uint32_t banned_by;           /* this rule, */
     uint64_t banned_hash;         /* for this client */
 
+    int64_t pause_ns; /* of the client of one of the rules; the longest; 0: none */
+    uint32_t paused_by;
+    uint64_t paused_hash;
+
     /* By charge. */
     uint8_t rule_of[RATION_CHARGES_MAX];
     const struct rn_rule_limit *limits[RATION_CHARGES_MAX];
@@ -130,6 +134,8 @@ void rn_outcome_name(struct ration_outcome *out, const struct rn_rule *rule);
 /* A refusal by a ban of the rule. */
 void rn_outcome_banned(struct ration_outcome *out, const struct rn_rule *rule,
                        const struct rn_reputation_ban *ban);
+/* A refusal by a pause of a client of the rule, for rest_ns more. */
+void rn_outcome_paused(struct ration_outcome *out, const struct rn_rule *rule, int64_t rest_ns);
 /* Fills the outcome from a transaction that ended without an error. */
 void rn_outcome_fill(struct ration_outcome *out, struct rn_gathered *g);
 /* Fills it from limits that were charged on the fast path, or refused there. */
@@ -152,6 +158,11 @@ size_t rn_gather_join_key(const struct rn_applied *applied, char *out, size_t si
 /* Remembers a refusal of the key with this hash, for the keys refused most. */
 void rn_gather_note_refusal(struct ration *r, struct rn_stripe *s, const struct rn_applied *applied,
                             uint64_t hash, int64_t now_ns);
+
+/* Counts a request of the client with this hash that the rule refused without asking its limits: by
+ * a ban or a pause. */
+void rn_gather_count_unasked(struct ration *r, const struct rn_book *book,
+                             const struct rn_applied *applied, uint64_t hash, int64_t now_ns);
 
 /* How much later the windows of that client end: the clients of a rule are spread
  * evenly over its `spread`. */

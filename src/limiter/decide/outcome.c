@@ -50,6 +50,15 @@ void rn_outcome_banned(struct ration_outcome *out, const struct rn_rule *rule,
     out->decision.verdict.retry_after_ns = ban->rest_ns;
 }
 
+void rn_outcome_paused(struct ration_outcome *out, const struct rn_rule *rule, int64_t rest_ns)
+{
+    rn_outcome_init(out, RATION_BY_PAUSE);
+    rn_outcome_name(out, rule);
+    out->decision.allowed = out->decision.verdict.allowed = false;
+    out->decision.verdict.limit = out->decision.verdict.remaining = 0;
+    out->decision.verdict.retry_after_ns = out->decision.verdict.reset_after_ns = rest_ns;
+}
+
 /* --- soft limits, throttling --------------------------------------------------------- */
 
 /* Units left after this request. Whether a charge by outcome will be made is not known yet. */

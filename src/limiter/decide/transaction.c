@@ -266,12 +266,13 @@ RN_HOT void rn_transaction_init(struct rn_transaction *tx, struct ration *r,
     tx->charges = charges;
     tx->n = n;
     tx->now_ns = now_ns;
-    tx->look_only = tx->uncounted = tx->late = false;
+    tx->look_only = tx->uncounted = tx->late = tx->of_caller = false;
     tx->error = 0;
     tx->enforced = tx->batch_n = tx->guards_taken = 0;
     tx->needs = 0;
     for (size_t i = 0; i < n; i++) {
         charges[i].error = 0;
+        charges[i].paused = false;
         clear_item(&tx->items[i]);
     }
 }
@@ -298,6 +299,7 @@ static int prepare(struct rn_transaction *tx)
         struct rn_transaction_item *item = &tx->items[i];
 
         if (!item->limit) {
+            tx->of_caller = true;
             item->limit = rn_limiter_find(tx->r, &tx->charges[i], &item->own);
             if (!item->limit || item->limit->limit.algorithm == RATION_CONCURRENCY)
                 return tx->charges[i].error = RATION_EINVAL;
@@ -355,9 +357,10 @@ RN_HOT int rn_transaction_run(struct rn_transaction *tx)
     tx->error = prepare(tx);
     if (rn_unlikely(tx->error != 0))
         return tx->error;
-    bool allowed = charge_all(tx);
+    bool paused = rn_pause_any(&tx->r->pauses) && tx->of_caller && rn_pause_answer(tx);
+    bool allowed = !paused && charge_all(tx);
 
-    if (!allowed)
+    if (!allowed && !paused)
         undo(tx);
     rn_verdict_finish(tx, allowed);
     return tx->error;

@@ -71,6 +71,7 @@ struct rn_transaction {
     int64_t now_ns;
     bool look_only; /* end after LOOK, whatever it finds */
     bool uncounted; /* leave the statistics to the caller */
+    bool of_caller; /* charges of a caller, not of rules: a pause may stop them */
     bool late;      /* DEBIT: no limit is asked, all are charged in full */
 
     /* The result. An error leaves the charges alone, but for c[i].error. */

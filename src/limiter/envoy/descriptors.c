@@ -176,6 +176,7 @@ static void add_one(struct rn_descriptors *d, size_t at)
         return;
     }
     applied->refund = purpose == RN_PURPOSE_REFUND;
+    applied->late = purpose == RN_PURPOSE_USED;
     rn_gather_add(g);
     item->unlimited |= g->tx.n == before;
     if (g->tx.n == before)
@@ -360,6 +361,7 @@ static void refuse_by(struct rn_descriptors *d, size_t at, int64_t left_ns,
     for (size_t i = 0; i < d->count; i++) {
         d->items[i].match = NULL;
         d->items[i].unlimited = false;
+        d->items[i].charge = RN_NO_CHARGE;
     }
     fill(d, o, out);
     out->decided_by = (int)at;
@@ -394,23 +396,25 @@ static bool decide_by_ban(struct rn_descriptors *d, struct ration_outcome *o,
     return true;
 }
 
-/* A client that a native rule has banned. */
-static int decide_by_escalation(struct rn_descriptors *d, struct ration_outcome *o,
-                                struct ration_descriptors_outcome *out)
+/* A client that rule number `by` has banned, or that is paused under it, for left_ns more. */
+static int decide_by_rule(struct rn_descriptors *d, uint32_t by, int64_t left_ns,
+                          struct ration_outcome *o, struct ration_descriptors_outcome *out)
 {
     struct rn_gathered *g = &d->gathered;
-    const struct rn_rule *rule = g->rules[g->banned_by].rule;
-    uint64_t charge = UINT64_C(1) << d->natives[g->banned_by].first;
+    const struct rn_rule *rule = g->rules[by].rule;
+    uint64_t charges = 0;
     size_t at = 0;
 
-    while (at + 1 < d->count && !(d->items[at].charges & charge))
+    for (size_t i = 0; i < g->tx.n; i++)
+        charges |= (uint64_t)(g->rule_of[i] == by) << i;
+    while (at + 1 < d->count && !(d->items[at].charges & charges))
         at++;
     int code = rn_gather_run(g, false, o);
 
     if (code != 0)
         return code;
     rn_descriptors_drop_native(d);
-    refuse_by(d, at, g->ban.rest_ns, o, out);
+    refuse_by(d, at, left_ns, o, out);
     rn_slice_copy(out->statuses[at].rule, sizeof out->statuses[at].rule, rule->name);
     rn_slice_copy(out->statuses[at].name, sizeof out->statuses[at].name, rule->name);
     return 0;
@@ -435,9 +439,11 @@ static int decide(struct rn_descriptors *d, struct ration_descriptors_outcome *o
     if (rn_unlikely(rn_book_client_index(g->book) != NULL) && decide_by_ban(d, &o, out))
         return 0;
     if (rn_unlikely(g->ban.rest_ns != 0) && !g->all_shadow)
-        return decide_by_escalation(d, &o, out);
+        return decide_by_rule(d, g->banned_by, g->ban.rest_ns, &o, out);
     for (size_t i = 0; i < d->count; i++)
         add_one(d, i);
+    if (rn_unlikely(g->pause_ns != 0) && !g->all_shadow)
+        return decide_by_rule(d, g->paused_by, g->pause_ns, &o, out);
     choose_quota(d);
     int code = rn_gather_run(g, false, &o);
 

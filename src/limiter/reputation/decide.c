@@ -79,14 +79,8 @@ void rn_reputation_count_ban(struct ration *r, const struct rn_book *book,
                              const struct rn_applied *a, uint64_t hash, int64_t now_ns)
 {
     struct rn_stripe *s = rn_stats_stripe(&r->stats);
-    struct rn_counts *row = rn_stats_row(rn_stats_stripe(&book->stats), a->rule->index);
-    struct rn_usage_rule *usage = rn_usage_of(book, a->rule);
 
-    rn_stats_count(s, row, RN_RESULT_REFUSED, a->rule->by_outcome ? 0 : a->cost);
-    rn_stats_add(s, &row->ban_refusals);
-    rn_gather_note_refusal(r, s, a, hash, now_ns);
-    rn_stats_count_total(s, RN_RESULT_REFUSED);
+    rn_gather_count_unasked(r, book, a, hash, now_ns);
+    rn_stats_add(s, &rn_stats_row(rn_stats_stripe(&book->stats), a->rule->index)->ban_refusals);
     rn_stats_add(s, &s->total.ban_refusals);
-    if (usage && !a->rule->by_outcome)
-        rn_usage_count(usage, a, hash, false, a->cost, ration_wall(r, now_ns));
 }

@@ -31,6 +31,10 @@ int ration_acquire(struct ration *r, struct ration_charge *c, int64_t lease_ns, 
 
     if (!l)
         return c->error = RATION_EINVAL;
+    if (rn_pause_any(&r->pauses) && rn_pause_settle(r, l, c, now_ns)) {
+        *lease = 0;
+        return 0;
+    }
     struct rn_charge charge = {.ask = {.op = RN_TAKE,
                                        .now_ns = rn_limiter_now(r, now_ns),
                                        .cost = c->cost ? c->cost : 1,

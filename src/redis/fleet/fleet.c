@@ -59,11 +59,12 @@ bool rn_fleet_call(struct rn_fleet *fleet, enum rn_script script, const char *ke
                    const struct rn_slice *args, size_t arg_count, rn_script_reply *reply)
 {
     static const char *const all[] = {
-        ['h'] = "ration:{fleet}:head",      ['n'] = "ration:{fleet}:nodes",
-        ['i'] = "ration:{fleet}:items",     ['v'] = "ration:{fleet}:values",
-        ['e'] = "ration:{fleet}:ends",      ['f'] = "ration:{fleet}:factors",
-        ['b'] = "ration:{fleet}:bans",      ['o'] = "ration:{fleet}:bans:order",
-        ['u'] = "ration:{fleet}:bans:over",
+        ['h'] = "ration:{fleet}:head",         ['n'] = "ration:{fleet}:nodes",
+        ['i'] = "ration:{fleet}:items",        ['v'] = "ration:{fleet}:values",
+        ['e'] = "ration:{fleet}:ends",         ['f'] = "ration:{fleet}:factors",
+        ['b'] = "ration:{fleet}:bans",         ['o'] = "ration:{fleet}:bans:order",
+        ['u'] = "ration:{fleet}:bans:over",    ['p'] = "ration:{fleet}:pauses",
+        ['q'] = "ration:{fleet}:pauses:order", ['r'] = "ration:{fleet}:pauses:over",
     };
     struct rn_slice names[5];
     size_t count = 0;
@@ -156,8 +157,8 @@ static bool take_ticket_keys(struct rn_fleet *fleet, const char *text, bool fres
 
 void rn_fleet_go_on(struct rn_fleet *fleet)
 {
-    if (fleet->calling || !fleet->in_touch || rn_fleet_bans_exchange(fleet) ||
-        rn_fleet_usage_publish(fleet) || !fleet->options.changes)
+    if (fleet->calling || !fleet->in_touch || rn_fleet_pauses_exchange(fleet) ||
+        rn_fleet_bans_exchange(fleet) || rn_fleet_usage_publish(fleet) || !fleet->options.changes)
         return;
     if (fleet->version != fleet->latest)
         rn_fleet_fetch(fleet);
@@ -192,6 +193,7 @@ static bool compare_version(struct rn_fleet *fleet, const char *id, uint64_t ver
         return false;
     if (lost || fleet->doubt) {
         rn_fleet_bans_doubt(fleet, lost);
+        rn_fleet_pauses_doubt(fleet, lost);
         rn_fleet_usage_doubt(fleet);
     }
     fleet->doubt = false;
@@ -208,7 +210,7 @@ static bool on_polled(void *arg, const redisReply *reply)
 {
     struct rn_fleet *fleet = arg;
 
-    if (!rn_fleet_called(fleet, reply, "siisi"))
+    if (!rn_fleet_called(fleet, reply, "siisii"))
         return false;
     if (!take_ticket_keys(fleet, reply->element[3]->str, reply->element[4]->integer == 1)) {
         note_failure(fleet, "the field tickets of ration:{fleet}:head does not hold ticket keys");
@@ -222,6 +224,7 @@ static bool on_polled(void *arg, const redisReply *reply)
     atomic_store(&fleet->counts.nodes, nodes > 0 ? nodes : 1);
     fleet->in_touch =
         compare_version(fleet, reply->element[0]->str, (uint64_t)reply->element[1]->integer);
+    rn_fleet_pauses_begin_round(fleet, (uint64_t)reply->element[5]->integer);
     rn_fleet_bans_begin_round(fleet);
     rn_fleet_usage_begin_round(fleet);
     if (!rn_fleet_factors_exchange(fleet))

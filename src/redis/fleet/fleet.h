@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The fleet: all nodes that share a Redis. It counts them, and replicates what an operator changes
- * on one node to all: rules, overrides and bans. Each daemon has one, in its control loop; only
- * that loop's thread may use it, except for the counters.
+ * on one node to all: rules, overrides, bans and pauses. Each daemon has one, in its control loop;
+ * only that loop's thread may use it, except for the counters.
  *
  * Four times a second a node polls: it announces itself and asks for the version of the shared
  * changes; if that has risen, it fetches the new ones. It offers its own changes at once, or when
@@ -47,10 +47,12 @@ struct rn_fleet_counts {
     _Atomic uint64_t refused;   /* changes of other nodes that were malformed or had no room */
     _Atomic uint64_t failed;    /* calls */
     /* Bans that rules with `escalate` began, and lifts of them. */
-    _Atomic uint64_t bans_published;  /* of this node, new to Redis */
-    _Atomic uint64_t bans_taken;      /* of other nodes, now in force here */
-    _Atomic uint64_t bans_refused;    /* malformed */
-    _Atomic uint64_t bans_dropped;    /* by Redis, as it has no room for more */
+    _Atomic uint64_t bans_published; /* of this node, new to Redis */
+    _Atomic uint64_t bans_taken;     /* of other nodes, now in force here */
+    _Atomic uint64_t bans_refused;   /* malformed */
+    _Atomic uint64_t bans_dropped;   /* by Redis, as it has no room for more */
+    /* Pauses, and lifts of them: as above. */
+    _Atomic uint64_t pauses_published, pauses_taken, pauses_refused, pauses_dropped;
     _Atomic uint64_t usage_published; /* rows of this node that Redis has; again if they changed */
     _Atomic uint64_t usage_refused;   /* malformed; not counted in exports */
     _Atomic bool joined;              /* all shared changes have been in force here once */

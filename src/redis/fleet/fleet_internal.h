@@ -70,6 +70,18 @@ struct rn_fleet_bans {
     struct rn_reputation_event events[RN_FLEET_LOT]; /* being read */
 };
 
+struct rn_fleet_pauses {
+    uint64_t version; /* of the pauses in Redis that were heard, */
+    uint64_t latest;  /* and of those that Redis has */
+    uint64_t told;    /* the last event of the log that Redis has */
+    uint64_t sent;    /* ... once the call has been answered */
+    bool all;         /* Redis has lost all: what others have said is sent, too */
+    unsigned calls;   /* left in this round */
+    bool failed;      /* Redis refused the last call, which was logged */
+    bool refusing;    /* something malformed was logged */
+    struct rn_pause_event events[RN_FLEET_LOT]; /* being read */
+};
+
 struct rn_fleet {
     struct rn_loop *loop;
     struct rn_redis *redis;
@@ -95,13 +107,15 @@ struct rn_fleet {
     struct rn_fleet_rules rules;
     struct rn_fleet_factors factors;
     struct rn_fleet_bans bans;
+    struct rn_fleet_pauses pauses;
     struct rn_fleet_usage usage;
     char tickets[RN_FLEET_TICKET_KEYS * 33]; /* the keys as Redis has them, newest first */
     struct rn_fleet_counts counts;
 };
 
 /* fleet.c: runs one of the fleet's scripts. `keys` names its keys by letters: h(ead), n(odes),
- * i(tems), v(alues), e(nds), f(actors), b(ans), their o(rder), and when they are over: u(ntil).
+ * i(tems), v(alues), e(nds), f(actors), b(ans), their o(rder), and when they are over: u(ntil);
+ * p(auses), their order: q, and when they are over: r.
  * False: not sent. */
 bool rn_fleet_call(struct rn_fleet *fleet, enum rn_script script, const char *keys,
                    const struct rn_slice *args, size_t arg_count, rn_script_reply *reply);
@@ -155,6 +169,15 @@ struct rn_fleet_ban {
 /* For Redis, and from it. False: malformed. */
 void rn_fleet_ban_write(struct rn_buf *out, const struct rn_reputation_event *event);
 bool rn_fleet_ban_read(struct rn_slice text, struct rn_fleet_ban *ban);
+
+/* pauses.c: as bans.c. `latest`: the version that the poll has told. */
+void rn_fleet_pauses_begin_round(struct rn_fleet *fleet, uint64_t latest);
+void rn_fleet_pauses_doubt(struct rn_fleet *fleet, bool lost);
+/* False: all is done in this round, or the call was not sent. */
+bool rn_fleet_pauses_exchange(struct rn_fleet *fleet);
+/* For Redis, and from it; rest 0: lifted. False: malformed. */
+void rn_fleet_pause_write(struct rn_buf *out, const struct rn_pause_event *event, int64_t now_ns);
+bool rn_fleet_pause_read(struct rn_slice text, uint64_t *key, int64_t *rest_ns);
 
 /* rules.c */
 void rn_fleet_rules_load(struct rn_fleet *fleet);

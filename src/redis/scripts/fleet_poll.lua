@@ -6,12 +6,12 @@
 -- blanks. The first node brings its own; each week a new one is put in front. If Redis has lost
 -- them, a node that knows them brings them back.
 --
--- KEYS: head (a hash: id, version, tickets, and when they turned), nodes, items, values, ends
+-- KEYS: head (a hash: id, version, tickets, when they turned, and pauses), nodes, items, values, ends
 -- ARGV: the node's name; for how many microseconds it counts, 0: it stops; the id of the shared
 --       changes if there are none yet; the ticket keys that the node knows, newest first; a new
 --       one, used if it is time
 -- Reply: id, version, number of nodes, ticket keys, 1 if the newest key is so new that other nodes
---       may not have it yet: then sign with the one before
+--       may not have it yet: then sign with the one before; the version of the pauses
 
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -55,4 +55,6 @@ if tickets ~= before then
   redis.call('HSET', KEYS[1], 'tickets', tickets, 'turned', string.format('%.0f', now))
 end
 local fresh = #tickets > 32 and math.abs(now - turned) < SETTLED and 1 or 0
-return {id, version, redis.call('ZCARD', KEYS[2]), tickets, fresh}
+local pauses = tonumber(redis.call('HGET', KEYS[1], 'pauses') or 0) or 0
+if not (pauses >= 0 and pauses < 2 ^ 52) then pauses = 0 end
+return {id, version, redis.call('ZCARD', KEYS[2]), tickets, fresh, pauses}

@@ -24,7 +24,8 @@ enum rn_script {
     RN_SCRIPT_FLEET_FETCH,
     RN_SCRIPT_FLEET_FACTORS, /* factors that one node asks of all */
     RN_SCRIPT_FLEET_BANS,    /* bans that rules with escalate began or operators lifted */
-    RN_SCRIPT_FLEET_USAGE,   /* publishes the usage of clients */
+    RN_SCRIPT_FLEET_PAUSES,
+    RN_SCRIPT_FLEET_USAGE, /* publishes the usage of clients */
     RN_SCRIPT_FLEET_USAGE_READ,
     RN_SCRIPT_HISTORY, /* since when a server has kept its data */
     RN_SCRIPTS,

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Whose turn it is in one line. All of it happens under the lock of the line.
+ *
+ * The first that stands has its turn when the line opens and nobody else has. Only its thread has a
+ * timer for that. If that thread sleeps (a long callback, SIGSTOP), the others must not wait for
+ * ever: each has a second, later timer, and takes its turn as well if it finds the line open and
+ * its head not begun. The later its place in line, the longer it watches first, so that lines that
+ * move cost those at their end little. Those passed keep their places and may begin at any time.
+ */
+#include "limiter/line/line_internal.h"
+#include "limiter/line/order.h"
+
+#define MS INT64_C(1000000)
+#define PASS_AFTER_NS (100 * MS) /* the head has not begun: the next has its turn as well */
+#define PASS_MOST_NS (1000 * MS) /* the last of a long line looks after so long */
+#define PASS_PLACES 8            /* so many places later, PASS_AFTER_NS more */
+#define TURN_MOST_NS (1000 * MS) /* a decision that has begun takes longer: the same */
+#define BATCH_MOST 256
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* From when on one at this place goes ahead although others before it have not. */
+static int64_t pass_ns(const struct rn_line *line, uint64_t place)
+{
+    int64_t patience = least(PASS_AFTER_NS * (int64_t)(1 + place / PASS_PLACES), PASS_MOST_NS);
+
+    if (line->turns != 0)
+        return line->busy_ns + TURN_MOST_NS + patience;
+    return (line->called != 0 ? line->busy_ns : line->opens_ns) + patience;
+}
+
+/* When a waiter that stands may begin. */
+static int64_t begins_ns(const struct rn_line *line, struct rn_waiter *w, bool several)
+{
+    bool is_first = rn_order_first_standing(line->root) == w;
+
+    if (is_first && line->turns == 0 && line->called == 0)
+        return line->opens_ns;
+    return is_first || several
+               ? pass_ns(line, rn_order_ahead(line->root, w->rank, w->arrival).count)
+               : RATION_NEVER;
+}
+
+static int64_t end_ns(const struct rn_waiter *w)
+{
+    return least(w->until_ns, rn_waiting_end_ns(w->waiting));
+}
+
+int64_t rn_turns_due_ns(const struct rn_line *line, struct rn_waiter *w, bool several)
+{
+    if (w->state == RN_WAITER_CALLED)
+        return INT64_MIN;
+    return w->state == RN_WAITER_STANDS ? least(end_ns(w), begins_ns(line, w, several))
+                                        : RATION_NEVER;
+}
+
+static void call(struct rn_line *line, struct rn_waiter *w, struct rn_wakes *wakes)
+{
+    rn_waiter_set_state(w, RN_WAITER_CALLED);
+    w->epoch = line->epoch;
+    line->called++;
+    rn_order_update(line->root, w);
+    rn_waiting_post(w, INT64_MIN, wakes);
+}
+
+/* Nobody waits any longer for those before `w`, nor for those that are being decided. */
+static void pass(struct rn_line *line, const struct rn_waiter *w, struct rn_wakes *wakes)
+{
+    struct rn_waiter *before;
+
+    while ((before = rn_order_first_standing(line->root)) != w)
+        call(line, before, wakes);
+    line->called = line->turns = 0;
+    line->epoch++;
+}
+
+static bool is_counted(const struct rn_line *line, const struct rn_waiter *w)
+{
+    return w->epoch == line->epoch;
+}
+
+/* Those that fit, by the estimate, have their turn together with `first`. If all are of one thread,
+ * whose calls keep their order, so has one more, which learns the next opening by the same call.
+ * One that wants less than those before it could fit where they do not: it must wait for them. */
+static void call_batch(struct rn_line *line, const struct rn_waiter *first, int64_t now_ns,
+                       struct rn_wakes *wakes)
+{
+    bool one_thread = true, fits = line->estimate.exact;
+    uint64_t largest = first->units;
+
+    for (unsigned i = 0; i < BATCH_MOST; i++) {
+        struct rn_waiter *next = rn_order_first_standing(line->root);
+
+        if (!next || next->units < largest)
+            return;
+        struct rn_order_ahead ahead = rn_order_ahead(line->root, next->rank, next->arrival);
+
+        one_thread &= next->waiting == first->waiting;
+        fits = fits && rn_estimate_at(&line->estimate, ahead.units + next->units) <= now_ns;
+        if (!fits && !one_thread)
+            return;
+        largest = next->units;
+        call(line, next, wakes);
+        if (!fits)
+            return;
+    }
+}
+
+bool rn_turns_begin(struct rn_line *line, struct rn_waiter *w, int64_t now_ns, bool several,
+                    struct rn_wakes *wakes)
+{
+    bool stands = w->state == RN_WAITER_STANDS;
+
+    if (stands && now_ns >= end_ns(w)) {
+        bool was_first = rn_order_first_standing(line->root) == w;
+
+        rn_turns_take_out(w);
+        rn_waiter_set_state(w, RN_WAITER_OVER);
+        if (was_first)
+            rn_turns_reopen(line, w->units);
+        return true;
+    }
+    if (stands && now_ns < begins_ns(line, w, several))
+        return false;
+    if (!stands && w->state != RN_WAITER_CALLED)
+        return false;
+    bool is_first = stands && rn_order_first_standing(line->root) == w;
+    bool opens = is_first && line->turns == 0 && line->called == 0;
+
+    if (stands && !opens)
+        pass(line, w, wakes);
+    line->called -= !stands && is_counted(line, w);
+    rn_waiter_set_state(w, RN_WAITER_TURN);
+    w->epoch = line->epoch;
+    line->turns++;
+    line->busy_ns = now_ns;
+    rn_order_update(line->root, w);
+    if (line->batches && opens)
+        call_batch(line, w, now_ns, wakes);
+    return true;
+}
+
+void rn_turns_take_out(struct rn_waiter *w)
+{
+    struct rn_line *line = w->line;
+
+    if (is_counted(line, w)) {
+        line->turns -= w->state == RN_WAITER_TURN;
+        line->called -= w->state == RN_WAITER_CALLED;
+    }
+    rn_order_remove(&line->root, w);
+    w->line = NULL;
+}
+
+void rn_turns_end(struct rn_waiter *w, struct rn_wakes *wakes)
+{
+    rn_turns_take_out(w);
+    rn_waiter_set_state(w, RN_WAITER_OVER);
+    rn_waiting_post(w, INT64_MIN, wakes);
+}
+
+void rn_turns_end_late(struct rn_line *line, struct rn_wakes *wakes)
+{
+    struct rn_waiter *late;
+
+    while ((late = rn_order_find_late(line->root, &line->estimate)) != NULL)
+        rn_turns_end(late, wakes);
+}
+
+void rn_turns_reopen(struct rn_line *line, uint64_t units)
+{
+    struct rn_waiter *next = rn_order_first_standing(line->root);
+
+    if (!next)
+        return;
+    if (line->estimate.at_ns != RN_ESTIMATE_UNKNOWN && line->estimate.exact &&
+        !line->estimate.whole) { /* an even bucket: its level is known */
+        line->opens_ns = rn_estimate_at(&line->estimate, next->units);
+    } else if (next->units < units) { /* it may fit where the other did not */
+        line->estimate.at_ns = RN_ESTIMATE_UNKNOWN;
+        line->opens_ns = line->seen_ns;
+    }
+}
+
+void rn_turns_hand_on(struct rn_line *line, struct rn_wakes *wakes)
+{
+    struct rn_waiter *next = rn_order_first_standing(line->root);
+
+    if (next && line->turns == 0 && line->called == 0)
+        rn_waiting_post(next, line->opens_ns, wakes);
+}

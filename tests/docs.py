@@ -32,6 +32,7 @@ PREAMBLE = """
 #include <stdio.h>
 #include <string.h>
 #include <ration/clients.h>
+#include <ration/pause.h>
 #include <ration/ration.h>
 #include <ration/reputation.h>
 #include <ration/rules.h>
@@ -66,7 +67,7 @@ void reply(int status, ...);
 double queue_length(void);
 void complain(const char *text);
 void reply_429""").replace("*limits)\n{", "*others)\n{").replace("(void)limits", "(void)others") + \
-    "    const char *key = ip, *path = ip;\n    (void)key, (void)path;\n"
+    "    const char *key = ip, *path = ip, *retry_after = ip;\n    (void)key, (void)path, (void)retry_after;\n"
 HEADER_CODE = re.compile(r"^ \*     (.*)$", re.M)
 
 CODE = re.compile(r"^```(\S*)[ ]*([^\n]*)\n(.*?)^```", re.M | re.S)

@@ -5,15 +5,8 @@
  *
  * For event loops: give the request a waiter. Any decision may then answer RATION_EWAITS: nothing
  * is charged, and the waiter stands in line. When its turn has come, or its time is over, `turn` is
- * called; ask again then, with the same request and waiter:
- *
- *     static void turn(struct ration_waiter *waiter) { ask(container_of(waiter)); }
- *     static void ask(struct call *call)
- *     {
- *         int code = ration_decide(r, &call->request, RATION_NOW, &call->out);
- *         if (code != RATION_EWAITS)
- *             answer(call, code);
- *     }
+ * called. Ask again then, with the same request and waiter, and answer the client if the code is
+ * not RATION_EWAITS once more.
  *
  * In each line those of higher priority come first, then those that came first, whichever thread
  * they belong to. Lines belong to a process. Nobody overtakes a line: also callers that would not

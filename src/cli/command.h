@@ -34,7 +34,8 @@ extern const size_t rn_command_count;
 /* help.c */
 extern const char rn_help_check[], rn_help_explain[], rn_help_lint[];
 extern const char rn_help_top[], rn_help_state[], rn_help_reset[], rn_help_adjust[];
-extern const char rn_help_override[], rn_help_ban[], rn_help_rules[], rn_help_shadow[];
+extern const char rn_help_pause[], rn_help_override[], rn_help_ban[], rn_help_rules[],
+    rn_help_shadow[];
 extern const char rn_help_usage[], rn_help_reputation[], rn_help_bench[];
 
 int rn_command_check(const struct rn_options *options);
@@ -47,6 +48,7 @@ int rn_command_top(struct rn_daemon *daemon);
 int rn_command_state(struct rn_daemon *daemon);
 int rn_command_reset(struct rn_daemon *daemon);
 int rn_command_adjust(struct rn_daemon *daemon);
+int rn_command_pause(struct rn_daemon *daemon);
 int rn_command_client_list(struct rn_daemon *daemon);
 int rn_command_client_set(struct rn_daemon *daemon);
 int rn_command_client_delete(struct rn_daemon *daemon);

@@ -37,6 +37,9 @@ const struct rn_command rn_commands[] = {
      "--rule api --add -10 user=ada", ADMIN | BIT(REQUEST) | BIT(RULE) | BIT(ADD) | BIT(REMAINING),
      NULL, rn_command_adjust},
 
+    {"pause", "admit nothing of a key or client for a while", rn_help_pause, NULL, "stripe 30s",
+     ADMIN | BIT(REQUEST) | BIT(RULE) | BIT(LIFT), NULL, rn_command_pause},
+
     {"override list", "other limits for single clients", rn_help_override, NULL, "",
      ADMIN | BIT(RULE), NULL, rn_command_client_list},
     {"override set", NULL, rn_help_override, "RULE", "api user=ada --limit \"1000 per minute\"",

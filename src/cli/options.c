@@ -71,6 +71,7 @@ static const struct spec {
     {"--rule", BIT(RULE), TEXT, AT(rule), "api", "the name of a rule", 0, 0},
     {"--banned", BIT(BANNED), FLAG, AT(banned), NULL, NULL, 0, 0},
     {"--hash", BIT(HASH), TEXT, AT(hash), "9e3779b97f4a7c15", "16 hexadecimal digits", 0, 0},
+    {"--lift", BIT(LIFT), FLAG, AT(lift), NULL, NULL, 0, 0},
     {"--count", BIT(COUNT), COUNT, AT(count), "20", "a number from 1 to 1000", 0, 1000},
     {"--interval", BIT(INTERVAL), LENGTH, AT(interval_ns), "1s",
      "a length of time from 100 ms to 1 hour", 100 * MS, 3600 * SECOND},
@@ -322,6 +323,8 @@ int rn_options_parse(struct rn_options *o, const struct rn_command *command, int
     }
     if (!ok || o->help)
         return ok ? 0 : RN_EXIT_ERROR;
+    if (command->options & BIT(LIFT))
+        return 0;
     if (files ? o->word_count == 0 && !server : o->word_count != (command->operand != NULL))
         return complain_of_words(o);
     for (size_t i = 0; o->word_count > 1 && i < o->word_count; i++) {

@@ -41,6 +41,7 @@ enum rn_option_bit {
     RN_OPTION_UNITS,
     RN_OPTION_BANNED,
     RN_OPTION_HASH,
+    RN_OPTION_LIFT,  /* and takes any words, which the command checks */
     RN_OPTION_BENCH, /* options of `ration bench` */
 };
 
@@ -55,7 +56,7 @@ struct rn_timestamp {
 /* Texts are NULL and numbers 0 by default, unless a comment gives another default. */
 struct rn_options {
     const struct rn_command *command;
-    bool help, json, csv, strict, matching, once, remote, drain, banned;
+    bool help, json, csv, strict, matching, once, remote, drain, banned, lift;
     enum rn_colour colour;
     const char *state;
     uint64_t cost;

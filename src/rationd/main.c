@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <ration/clients.h>
+#include <ration/wait.h>
 
 #include "base/clock.h"
 #include "front/front.h"
@@ -250,6 +251,7 @@ static bool open_limiter(struct rn_rationd *d, struct rn_ruleset *ruleset)
         rn_rationd_fail("%s", error.text);
         goto failed;
     }
+    ration_waiting_set_most(d->limiter, d->options.waiting);
     if (d->options.state && !follow_state_link(&d->options))
         goto failed;
     if (wanted > machine) /* the kernel grants memory as keys arrive */

@@ -118,6 +118,20 @@ const char rn_help_override[] =
     "  --note TEXT       shown in the list\n" HELP_ADMIN
     "\nExit status: 0 done, 1 delete: there was none, 2 error.\n";
 
+const char rn_help_pause[] =
+    "usage: ration pause KEY [LENGTH | --lift]\n"
+    "       ration pause [--rule NAME] ATTRIBUTE=VALUE... [LENGTH | --lift]\n\n"
+    "Nothing of the key, or of the client, is admitted until the pause ends: on all nodes, also\n"
+    "after a restart. If it is paused already, the later end counts. Without a length, tells how\n"
+    "long the pause lasts.\n\n"
+    "  KEY               of limits that come with a call: /v1/throttle, RATION.TAKE, CL.THROTTLE\n"
+    "  ATTRIBUTE=VALUE   of a client under rules, as in its requests\n"
+    "  --rule NAME       only under this rule; without it, under all that apply\n"
+    "  LENGTH            30s, 5m, seconds, or a Retry-After header as it was received: 120,\n"
+    "                    \"Wed, 18 Nov 2026 08:30:00 GMT\"; 24 hours at most\n"
+    "  --lift            ends the pause\n" HELP_ADMIN
+    "\nExit status: 0 paused, or lifted; 1 it was not paused; 2 error.\n";
+
 const char rn_help_ban[] =
     "usage: ration ban list\n"
     "       ration ban add ATTRIBUTE=VALUE... [--for TIME] [--reason TEXT]\n"

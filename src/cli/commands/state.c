@@ -63,6 +63,14 @@ int rn_command_state(struct rn_daemon *d)
         snprintf(before, sizeof before, "%.*s ", (int)rule.len, rule.data);
         rn_daemon_reply_reputation(&out, before, of);
     }
+    for (of = rn_cli_json_list(d->answer, "paused"); of != NULL && !o->json; of = of->next) {
+        struct rn_slice rule = rn_cli_json_text(of, "rule");
+        char text[RN_TIME_TEXT];
+
+        rn_output_put(&out, RN_DIM, "%.*s ", (int)rule.len, rule.data);
+        rn_output_put(&out, RN_BAD, "paused for %s\n",
+                      rn_output_time(rn_cli_json_seconds(of, "rest"), text));
+    }
     return status;
 }
 

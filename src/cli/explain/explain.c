@@ -197,11 +197,13 @@ static void put_limit(const struct rn_output *out, const struct rn_cli_json *lim
             rn_output_put(out, RN_PLAIN, "; nothing learnt yet");
     }
     rn_output_put(out, RN_PLAIN, "\n");
+    rn_daemon_reply_line(out, "    ", limit);
 }
 
 static void put_charge(const struct rn_output *out, const struct rn_cli_json *rule)
 {
-    const struct rn_cli_json *throttle = rn_cli_json_get(rule, "throttle");
+    const struct rn_cli_json *throttle = rn_cli_json_get(rule, "throttle"),
+                             *queue = rn_cli_json_get(rule, "queue");
     struct rn_slice statuses = rn_cli_json_text(rule, "charge_on");
     int64_t max_ns = rn_cli_json_seconds(throttle, "max_delay");
     char text[RN_TIME_TEXT];
@@ -225,6 +227,14 @@ static void put_charge(const struct rn_output *out, const struct rn_cli_json *ru
                   requests ? " requests" : "%", max_ns != 0 ? "up to " : "at the rate of the limit",
                   max_ns != 0 ? rn_output_time(max_ns, text) : "");
     }
+    if (queue != NULL) {
+        struct rn_slice by = rn_cli_json_text(queue, "by");
+
+        rn_cli_json_u64(queue, "size", &number);
+        put_field(out, "queue", "%" PRIu64 " may wait in line, up to %s, by %.*s", number,
+                  rn_output_time(rn_cli_json_seconds(queue, "max_wait"), text), (int)by.len,
+                  by.data);
+    }
     if (rn_cli_json_is_true(rule, "shadow")) {
         put_label(out, "mode");
         rn_output_put(out, RN_ODD, "shadow: counted, never refused\n");
@@ -239,6 +249,7 @@ static void put_rule(const struct rn_output *out, const struct rn_cli_json *rule
     struct rn_slice name = rn_cli_json_text(rule, "rule"), why = rn_cli_json_text(rule, "why");
     uint64_t count = 0, number = 1, chosen;
     bool one_holds = rn_cli_json_u64(rule, "alternative", &chosen);
+    char text[RN_TIME_TEXT];
 
     rn_output_put(out, RN_BOLD, "%.*s ", (int)name.len, name.data);
     put_applies(out, rule, applies);
@@ -261,6 +272,11 @@ static void put_rule(const struct rn_output *out, const struct rn_cli_json *rule
         if (!rn_slice_is(why, "unlimited"))
             put_charge(out, rule);
         rn_daemon_reply_reputation(out, "    ", rule);
+        if (rn_cli_json_seconds(rule, "paused_for") > 0) {
+            put_label(out, "paused");
+            rn_output_put(out, RN_BAD, "for %s\n",
+                          rn_output_time(rn_cli_json_seconds(rule, "paused_for"), text));
+        }
     }
     rn_output_put(out, RN_PLAIN, "\n");
 }

@@ -102,6 +102,13 @@ void rn_daemon_reply_limits(const struct rn_output *out, const struct rn_cli_jso
     }
     rn_columns_write(&columns, out, 0);
     rn_columns_done(&columns);
+    for (const struct rn_cli_json *v = first; v != NULL; v = v->next) {
+        struct rn_slice rule = rn_cli_json_text(v, "rule");
+        char before[RATION_NAME_SIZE + 2];
+
+        snprintf(before, sizeof before, "%.*s ", (int)rule.len, rule.data);
+        rn_daemon_reply_line(out, before, v);
+    }
 }
 
 static void put_escalate(const struct rn_output *out, const struct rn_cli_json *escalate)
@@ -142,6 +149,24 @@ void rn_daemon_reply_reputation(const struct rn_output *out, const char *before,
                       rn_output_time(rn_cli_json_seconds(earn, "every"), text),
                       rn_cli_json_percent(earn, "up_to"));
     }
+}
+
+void rn_daemon_reply_line(const struct rn_output *out, const char *before,
+                          const struct rn_cli_json *limit)
+{
+    const struct rn_cli_json *line = rn_cli_json_get(limit, "line");
+    uint64_t waiting = 0, ahead = 0;
+    char text[RN_TIME_TEXT];
+
+    if (line == NULL)
+        return;
+    rn_cli_json_u64(line, "waiting", &waiting);
+    rn_cli_json_u64(line, "ahead", &ahead);
+    rn_output_put(out, RN_DIM, "%sline    ", before);
+    rn_output_put(out, RN_ODD, "%" PRIu64 " wait%s, %" PRIu64 " of them ahead of this request",
+                  waiting, waiting == 1 ? "s" : "", ahead);
+    rn_output_put(out, RN_PLAIN, "; its turn comes in %s at the earliest\n",
+                  rn_output_time(rn_cli_json_seconds(line, "wait_at_least"), text));
 }
 
 void rn_daemon_reply_attributes(const struct rn_output *out, const struct rn_cli_json *attributes)

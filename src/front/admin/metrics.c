@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <ration/clients.h>
+#include <ration/pause.h>
 
 #include "front/admin/admin_internal.h"
 
@@ -326,6 +327,23 @@ static void put_memory(struct rn_buf *out, struct rn_front *front)
                          memory->block_bytes_used);
 }
 
+static void put_pauses(struct rn_buf *out, struct ration *r)
+{
+    struct ration_pause_totals totals;
+
+    ration_pause_totals(r, RATION_NOW, &totals);
+    rn_metrics_put_counter(out, "ration_pauses_total", "Pauses that were begun or prolonged here.",
+                           totals.begun);
+    rn_metrics_put_counter(out, "ration_pauses_lifted_total", "Pauses that were lifted here.",
+                           totals.lifted);
+    rn_metrics_put_counter(out, "ration_pause_refusals_total",
+                           "Requests refused because their key or client is paused.",
+                           totals.refused);
+    rn_metrics_put_number(out, "ration_pause_rest_seconds", RN_METRICS_GAUGE,
+                          "Until the last pause in force ends, at most; 0: nothing is paused.",
+                          (double)totals.last_ends_ns / NS_PER_SECOND);
+}
+
 void rn_admin_metrics(struct rn_http_context *c)
 {
     static const char info[] = "ration_build_info";
@@ -345,6 +363,7 @@ void rn_admin_metrics(struct rn_http_context *c)
     ration_clients_count(front->limiter, &overrides, &bans);
     rn_metrics_put_gauge(out, "ration_overrides", "Overrides in force.", overrides);
     rn_metrics_put_gauge(out, "ration_bans", "Bans in force.", bans);
+    put_pauses(out, front->limiter);
     rn_admin_metrics_put_usage(out, front);
     if (front->store.arg)
         front->store.put_metrics(front->store.arg, out);

@@ -147,6 +147,24 @@ static bool put_limits(struct rn_http_context *c, struct rn_members *m, struct r
     return false;
 }
 
+/* The member `paused` is there if the client is, under one of the rules. */
+static int list_pause(void *arg, const struct rn_explained_rule *seen)
+{
+    struct listing *l = arg;
+
+    if (!seen->applies || seen->pause_ns == 0 ||
+        (l->rule.data && !rn_slice_equal(l->rule, seen->rule->name)))
+        return 0;
+    if (!l->found)
+        rn_members_open(l->m, "paused", '[');
+    l->found = true;
+    rn_members_open(l->m, NULL, '{');
+    rn_members_text(l->m, "rule", seen->rule->name);
+    rn_members_seconds(l->m, "rest", seen->pause_ns);
+    rn_members_close(l->m, '}');
+    return 0;
+}
+
 /* What one rule keeps of the client. The member `reputation` is there if a rule keeps something. */
 static int list_reputation(void *arg, const struct rn_explained_rule *seen)
 {
@@ -165,15 +183,15 @@ static int list_reputation(void *arg, const struct rn_explained_rule *seen)
     return 0;
 }
 
-/* False after answering. */
-static bool put_reputation(struct rn_http_context *c, struct rn_members *m, struct rn_slice rule)
+/* A list of what `see` finds of the rules that apply. False after answering. */
+static bool put_list(struct rn_http_context *c, struct rn_members *m, struct rn_slice rule,
+                     int (*see)(void *arg, const struct rn_explained_rule *seen))
 {
     struct ration_request request = rn_admin_request(c);
     struct listing l = {.m = m, .rule = rule};
-    int code = rn_explain_run(c->front->limiter, &(struct rn_explain){.request = &request,
-                                                                      .now_ns = RATION_NOW,
-                                                                      .arg = &l,
-                                                                      .see = list_reputation});
+    int code = rn_explain_run(
+        c->front->limiter,
+        &(struct rn_explain){.request = &request, .now_ns = RATION_NOW, .arg = &l, .see = see});
 
     if (l.found)
         rn_members_close(m, ']');
@@ -191,7 +209,8 @@ void rn_admin_get_state(struct rn_http_context *c)
         (params.rule.data && !rn_admin_find_rule(c, params.rule)))
         return;
     m = rn_admin_begin(c);
-    if (put_limits(c, &m, params.rule) && put_reputation(c, &m, params.rule))
+    if (put_limits(c, &m, params.rule) && put_list(c, &m, params.rule, list_reputation) &&
+        put_list(c, &m, params.rule, list_pause))
         rn_admin_end(c, &m, 200);
 }
 

@@ -195,20 +195,6 @@ void rn_gather_note_refusal(struct ration *r, struct rn_stripe *s, const struct 
     rn_top_note(r->top, s, RN_AD_HOC, a->rule->name, &c);
 }
 
-void rn_gather_count_unasked(struct ration *r, const struct rn_book *book,
-                             const struct rn_applied *a, uint64_t hash, int64_t now_ns)
-{
-    struct rn_stripe *s = rn_stats_stripe(&r->stats);
-    struct rn_counts *row = rn_stats_row(rn_stats_stripe(&book->stats), a->rule->index);
-    struct rn_usage_rule *usage = rn_usage_of(book, a->rule);
-
-    rn_stats_count(s, row, RN_RESULT_REFUSED, a->rule->by_outcome ? 0 : a->cost);
-    rn_gather_note_refusal(r, s, a, hash, now_ns);
-    rn_stats_count_total(s, RN_RESULT_REFUSED);
-    if (usage && !a->rule->by_outcome)
-        rn_usage_count(usage, a, hash, false, a->cost, ration_wall(r, now_ns));
-}
-
 static RN_ASIDE void note_refusal(struct rn_gathered *g, struct rn_stripe *s, uint32_t rule)
 {
     for (size_t i = 0; i < g->tx.n; i++) {

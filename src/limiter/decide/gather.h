@@ -159,8 +159,8 @@ size_t rn_gather_join_key(const struct rn_applied *applied, char *out, size_t si
 void rn_gather_note_refusal(struct ration *r, struct rn_stripe *s, const struct rn_applied *applied,
                             uint64_t hash, int64_t now_ns);
 
-/* Counts a request of the client with this hash that the rule refused without asking its limits: by
- * a ban or a pause. */
+/* request.c: counts a request of the client with this hash that the rule refused without asking its
+ * limits: by a ban or a pause. */
 void rn_gather_count_unasked(struct ration *r, const struct rn_book *book,
                              const struct rn_applied *applied, uint64_t hash, int64_t now_ns);
 

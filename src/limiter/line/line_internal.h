@@ -112,14 +112,14 @@ static inline void rn_waiter_set_state(struct rn_waiter *w, enum rn_waiter_state
 /* --- waiting.c ------------------------------------------------------------------------------ */
 
 /* Under the lock of its line: its thread must look at `w` again, by due_ns at the latest. */
-void rn_waiting_post(struct rn_waiter *w, int64_t due_ns, struct rn_wakes *wakes);
+void rn_line_post(struct rn_waiter *w, int64_t due_ns, struct rn_wakes *wakes);
 /* With no lock held. */
-void rn_waiting_wake(struct rn_wakes *wakes);
+void rn_line_wake(struct rn_wakes *wakes);
 /* In its own thread: when to look at it again; and forgetting it. */
-void rn_waiting_set_due(struct rn_waiter *w, int64_t due_ns);
-void rn_waiting_forget(struct rn_waiter *w);
+void rn_line_set_due(struct rn_waiter *w, int64_t due_ns);
+void rn_line_forget(struct rn_waiter *w);
 /* None of its waiters may wait beyond this. */
-int64_t rn_waiting_end_ns(const struct ration_waiting *waiting);
+int64_t rn_line_end_ns(const struct ration_waiting *waiting);
 
 /* --- turns.c: under the lock of the line ----------------------------------------------------- */
 

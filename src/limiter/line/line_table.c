@@ -45,7 +45,7 @@ void rn_line_table_unlock(struct rn_line_stripe *stripe, struct rn_wakes *wakes)
 {
     pthread_mutex_unlock(&stripe->lock);
     if (wakes)
-        rn_waiting_wake(wakes);
+        rn_line_wake(wakes);
 }
 
 static struct rn_line **bucket_of(struct rn_line_stripe *stripe, uint64_t key)

@@ -258,7 +258,7 @@ static enum rn_line_answer enter_by_key(struct rn_lines *lines, struct rn_waiter
     rn_line_table_unlock(stripe, &wakes);
     free(spare);
     if (answer == RN_LINE_JOINED)
-        rn_waiting_set_due(w, due_ns);
+        rn_line_set_due(w, due_ns);
     return answer;
 }
 
@@ -271,7 +271,7 @@ enum rn_line_answer rn_lines_join(struct rn_lines *lines, struct ration_waiter *
     struct rn_line *spare = NULL;
     uint8_t state = __atomic_load_n(&w->state, __ATOMIC_RELAXED);
     bool moves = state != RN_WAITER_IDLE && refusal->key != w->key;
-    int64_t end_ns = rn_waiting_end_ns(w->waiting);
+    int64_t end_ns = rn_line_end_ns(w->waiting);
 
     if (state == RN_WAITER_OVER)
         return RN_LINE_LATE;
@@ -353,7 +353,7 @@ void rn_lines_finish(struct rn_lines *lines, struct ration_waiter *waiter, bool 
     }
     rn_waiter_set_state(w, RN_WAITER_IDLE);
     rn_line_table_unlock(stripe, &wakes);
-    rn_waiting_forget(w);
+    rn_line_forget(w);
     __atomic_fetch_sub(&lines->waiting, 1, __ATOMIC_RELAXED);
     add(admitted ? &lines->totals.admitted : &lines->totals.timed_out, 1);
     count_time(lines, now_ns - w->arrived_ns);
@@ -362,7 +362,7 @@ void rn_lines_finish(struct rn_lines *lines, struct ration_waiter *waiter, bool 
 void rn_lines_leave(struct rn_lines *lines, struct rn_waiter *w)
 {
     step_out(lines, w, RN_WAITER_IDLE);
-    rn_waiting_forget(w);
+    rn_line_forget(w);
     __atomic_fetch_sub(&lines->waiting, 1, __ATOMIC_RELAXED);
     add(&lines->totals.left, 1);
 }

@@ -47,7 +47,7 @@ static int64_t begins_ns(const struct rn_line *line, struct rn_waiter *w, bool s
 
 static int64_t end_ns(const struct rn_waiter *w)
 {
-    return least(w->until_ns, rn_waiting_end_ns(w->waiting));
+    return least(w->until_ns, rn_line_end_ns(w->waiting));
 }
 
 int64_t rn_turns_due_ns(const struct rn_line *line, struct rn_waiter *w, bool several)
@@ -64,7 +64,7 @@ static void call(struct rn_line *line, struct rn_waiter *w, struct rn_wakes *wak
     w->epoch = line->epoch;
     line->called++;
     rn_order_update(line->root, w);
-    rn_waiting_post(w, INT64_MIN, wakes);
+    rn_line_post(w, INT64_MIN, wakes);
 }
 
 /* Nobody waits any longer for those before `w`, nor for those that are being decided. */
@@ -160,7 +160,7 @@ void rn_turns_end(struct rn_waiter *w, struct rn_wakes *wakes)
 {
     rn_turns_take_out(w);
     rn_waiter_set_state(w, RN_WAITER_OVER);
-    rn_waiting_post(w, INT64_MIN, wakes);
+    rn_line_post(w, INT64_MIN, wakes);
 }
 
 void rn_turns_end_late(struct rn_line *line, struct rn_wakes *wakes)
@@ -191,5 +191,5 @@ void rn_turns_hand_on(struct rn_line *line, struct rn_wakes *wakes)
     struct rn_waiter *next = rn_order_first_standing(line->root);
 
     if (next && line->turns == 0 && line->called == 0)
-        rn_waiting_post(next, line->opens_ns, wakes);
+        rn_line_post(next, line->opens_ns, wakes);
 }

@@ -18,6 +18,7 @@
 
 #include "limiter/limiter.h"
 #include "limiter/line/line_internal.h"
+#include "limiter/line/order.h"
 
 #define SECOND_NS INT64_C(1000000000)
 #define TURNS_MOST 10000       /* in one run */
@@ -83,11 +84,18 @@ static void set_timer(const struct ration_waiting *waiting, int64_t after_ns)
 
 /* --- the heap --------------------------------------------------------------------------------- */
 
+/* Those that are due at the same time, as those called together are, go in their order. */
+static bool is_sooner(const struct rn_waiter *a, const struct rn_waiter *b)
+{
+    return a->due_ns != b->due_ns ? a->due_ns < b->due_ns
+                                  : rn_order_is_before(a, b->rank, b->arrival);
+}
+
 static struct rn_waiter *merge(struct rn_waiter *a, struct rn_waiter *b)
 {
     if (!a || !b)
         return a ? a : b;
-    if (b->due_ns < a->due_ns) {
+    if (is_sooner(b, a)) {
         struct rn_waiter *swap = a;
 
         a = b;
@@ -146,7 +154,7 @@ static void heap_remove(struct ration_waiting *waiting, struct rn_waiter *w)
     w->is_due = false;
 }
 
-void rn_waiting_set_due(struct rn_waiter *w, int64_t due_ns)
+void rn_line_set_due(struct rn_waiter *w, int64_t due_ns)
 {
     struct ration_waiting *waiting = w->waiting;
 
@@ -166,7 +174,7 @@ void rn_waiting_set_due(struct rn_waiter *w, int64_t due_ns)
 
 /* --- the mailbox ------------------------------------------------------------------------------ */
 
-void rn_waiting_post(struct rn_waiter *w, int64_t due_ns, struct rn_wakes *wakes)
+void rn_line_post(struct rn_waiter *w, int64_t due_ns, struct rn_wakes *wakes)
 {
     struct ration_waiting *waiting = w->waiting;
 
@@ -184,7 +192,7 @@ void rn_waiting_post(struct rn_waiter *w, int64_t due_ns, struct rn_wakes *wakes
     wakes->first = waiting;
 }
 
-void rn_waiting_wake(struct rn_wakes *wakes)
+void rn_line_wake(struct rn_wakes *wakes)
 {
     while (wakes->first) {
         struct ration_waiting *waiting = wakes->first;
@@ -207,21 +215,21 @@ static void read_mail(struct ration_waiting *waiting)
         struct rn_waiter *rest = w->mail;
 
         __atomic_store_n(&w->is_mailed, false, __ATOMIC_SEQ_CST);
-        rn_waiting_set_due(w, rn_line_table_due_ns(waiting->r->lines, w));
+        rn_line_set_due(w, rn_line_table_due_ns(waiting->r->lines, w));
         w = rest;
     }
 }
 
-void rn_waiting_forget(struct rn_waiter *w)
+void rn_line_forget(struct rn_waiter *w)
 {
-    rn_waiting_set_due(w, RATION_NEVER);
+    rn_line_set_due(w, RATION_NEVER);
     if (__atomic_load_n(&w->is_mailed, __ATOMIC_SEQ_CST))
         read_mail(w->waiting);
 }
 
 /* --- running ---------------------------------------------------------------------------------- */
 
-int64_t rn_waiting_end_ns(const struct ration_waiting *waiting)
+int64_t rn_line_end_ns(const struct ration_waiting *waiting)
 {
     return __atomic_load_n(&waiting->end_ns, __ATOMIC_RELAXED);
 }
@@ -235,7 +243,7 @@ void ration_waiting_end_by(struct ration_waiting *waiting, int64_t at_ns)
         return;
     __atomic_fetch_add(&waiting->wakers, 1, __ATOMIC_RELAXED);
     waiting->wake_next = NULL;
-    rn_waiting_wake(&wakes);
+    rn_line_wake(&wakes);
 }
 
 /* Looks at all waiters: their ends have changed, or the clock was set back. */
@@ -256,7 +264,7 @@ static void look_at_all(struct ration_waiting *waiting, int64_t back_ns, int64_t
         w->is_due = false;
         if (back_ns > 0)
             rn_line_table_shift(lines, w, back_ns, now_ns);
-        rn_waiting_set_due(w, rn_line_table_due_ns(lines, w));
+        rn_line_set_due(w, rn_line_table_due_ns(lines, w));
     }
 }
 
@@ -270,7 +278,7 @@ void ration_waiting_run(struct ration_waiting *waiting, int64_t now_ns)
         (void)!read(waiting->fd, &expired, sizeof expired);
     back = waiting->last_ns == INT64_MIN || back < STEP_BACK_NS ? 0 : back;
     waiting->last_ns = waiting->last_ns > now && back == 0 ? waiting->last_ns : now;
-    end = rn_waiting_end_ns(waiting);
+    end = rn_line_end_ns(waiting);
     if (back != 0 || end != waiting->ends_ns)
         look_at_all(waiting, back, now);
     waiting->ends_ns = end;
@@ -282,7 +290,7 @@ void ration_waiting_run(struct ration_waiting *waiting, int64_t now_ns)
             break;
         heap_remove(waiting, w);
         if (!rn_line_table_begin(waiting->r->lines, w, now, &due)) {
-            rn_waiting_set_due(w, due);
+            rn_line_set_due(w, due);
             continue;
         }
         turns++;
@@ -333,7 +341,7 @@ int64_t ration_waiter_rest(const struct ration_waiter *waiter, int64_t now_ns)
 
     if (!rn_lines_waits(waiter))
         return 0;
-    rest = rn_waiting_end_ns(w->waiting);
+    rest = rn_line_end_ns(w->waiting);
     rest = w->until_ns < rest ? w->until_ns : rest;
     rest -= rn_limiter_now(w->waiting->r, now_ns);
     return rest > 0 ? rest : 0;

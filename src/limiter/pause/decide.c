@@ -14,17 +14,32 @@ static void count(struct ration *r)
 
 /* --- requests --------------------------------------------------------------------------------- */
 
-/* Not where the rule has no limit, whatever the client: a pause cannot name it. */
+/* *hash: of the client. Without a limit, whatever its tier, a pause cannot name it. */
+static int64_t find(struct ration *r, const struct rn_book *book, const struct rn_applied *a,
+                    int64_t now_ns, uint64_t *hash)
+{
+    const struct rn_compiled *any = a->instead ? a->instead : rn_book_any_limit(book, a->rule);
+
+    *hash = any ? rn_gather_hash(a, any) : 0;
+    return any ? rn_pause_left(r, rn_pause_key(*hash), now_ns) : 0;
+}
+
+int64_t rn_pause_of_client(struct ration *r, const struct rn_book *book, const struct rn_applied *a,
+                           int64_t now_ns)
+{
+    uint64_t unread;
+
+    return rn_pause_any(&r->pauses) ? find(r, book, a, now_ns, &unread) : 0;
+}
+
 RN_ASIDE void rn_pause_find(struct rn_gathered *g, const struct rn_applied *a)
 {
-    const struct rn_compiled *any = a->instead;
+    uint64_t hash;
 
     if (a->shadow || a->refund || a->late || g->past_bans || a->rule->index == RN_AD_HOC)
         return;
-    any = any ? any : rn_book_any_limit(g->book, a->rule);
     g->tx.now_ns = rn_limiter_now(g->r, g->tx.now_ns);
-    uint64_t hash = any ? rn_gather_hash(a, any) : 0;
-    int64_t rest_ns = any ? rn_pause_left(g->r, rn_pause_key(hash), g->tx.now_ns) : 0;
+    int64_t rest_ns = find(g->r, g->book, a, g->tx.now_ns, &hash);
 
     if (rest_ns <= g->pause_ns)
         return;

@@ -22,6 +22,7 @@
 #include "base/hints.h"
 
 struct rn_applied;
+struct rn_book;
 struct rn_compiled;
 struct rn_fast_path;
 struct rn_gathered;
@@ -78,7 +79,9 @@ int64_t rn_pause_latest(struct ration *r, int64_t now_ns);
 
 /* --- decide.c ------------------------------------------------------------------------------ */
 
-/* How long the key of a charge is paused. */
+/* How long a client is paused under a rule of a pinned book, or the key of a charge. */
+int64_t rn_pause_of_client(struct ration *r, const struct rn_book *book,
+                           const struct rn_applied *applied, int64_t now_ns);
 int64_t rn_pause_of_charge(struct ration *r, const struct rn_compiled *l,
                            const struct ration_charge *c, int64_t now_ns);
 

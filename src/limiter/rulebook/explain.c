@@ -5,6 +5,7 @@
 
 #include "limiter/decide/workspace.h"
 #include "limiter/factor.h"
+#include "limiter/line/lines.h"
 #include "limiter/reputation/reputation.h"
 #include "rules/report/report.h"
 
@@ -26,10 +27,15 @@ static void look(struct rn_gathered *g, const struct ration_request *request,
     if (g->tx.n != 0 && (seen->rule->escalate || seen->rule->earn))
         rn_reputation_look(g->r, seen->rule, g->tx.items[0].key ^ g->tx.items[0].limit->salt,
                            rn_limiter_now(g->r, g->tx.now_ns), &seen->reputation);
+    seen->pause_ns = rn_pause_of_client(g->r, g->book, applied, rn_limiter_now(g->r, g->tx.now_ns));
     seen->outcome = outcome;
     seen->limits = g->limits;
     seen->items = g->tx.items;
     seen->limit_count = seen->error == 0 ? outcome->listed : 0;
+    for (uint32_t i = 0; i < seen->limit_count; i++)
+        rn_lines_look(g->r->lines, g->tx.items[i].key, seen->cost,
+                      seen->rule->line_by_arrival ? 0 : seen->match->keep_percent,
+                      rn_limiter_now(g->r, g->tx.now_ns), &seen->lines[i]);
 }
 
 static void explain_rules(struct ration *r, const struct rn_book *book,

@@ -8,6 +8,7 @@
 
 #include <ration/reputation.h>
 #include <ration/rules.h>
+#include <ration/wait.h>
 
 #include "rules/match/match.h"
 
@@ -24,12 +25,14 @@ struct rn_explained_rule {
     bool overridden;                     /* the limits are of an override, not of the tier */
     unsigned factor;                     /* in force, in percent; 0: the rule has no factors */
     struct ration_reputation reputation; /* of the client, if the rule has escalate or earn */
+    int64_t pause_ns;                    /* how long the client is paused; 0: it is not */
     int error;                           /* 0, or why there are no verdicts */
     /* The verdicts of `limits` as if this rule were the only one; at most RATION_OUTCOME_LIMITS. */
     const struct ration_outcome *outcome;
     const struct rn_rule_limit *const *limits;
-    const struct rn_transaction_item *items; /* the answers behind the verdicts */
-    uint32_t limit_count;                    /* 0: unlimited */
+    const struct rn_transaction_item *items;         /* the answers behind the verdicts */
+    struct ration_line lines[RATION_OUTCOME_LIMITS]; /* for each limit, if somebody waits there */
+    uint32_t limit_count;                            /* 0: unlimited */
 };
 
 /* The request. Valid while `begin` runs. */

@@ -26,7 +26,7 @@ bool rn_renew_await(struct rn_hot_key *hot, struct rn_backend_job *job, struct r
 }
 
 /* The charge has had RATION_ESTORE since it began to wait. */
-static void give_up(struct rn_leased *leased, struct rn_waiter *waiter)
+static void give_up(struct rn_leased *leased, struct rn_waiting_charge *waiter)
 {
     rn_redis_count(&leased->counts.late, 1);
     rn_backend_answered(rn_waiting_end(&leased->waiting, waiter), 1);
@@ -34,7 +34,7 @@ static void give_up(struct rn_leased *leased, struct rn_waiter *waiter)
 
 void rn_renew_give_up(struct rn_leased *leased, int64_t now_ns)
 {
-    struct rn_waiter *next;
+    struct rn_waiting_charge *next;
 
     while ((next = rn_waiting_next(&leased->waiting)) && next->deadline_ns <= now_ns)
         give_up(leased, next);
@@ -50,7 +50,7 @@ static void serve(struct rn_hot_key *hot, bool strict)
 
     while (hot->queue.first && !hot->lease.in_flight) {
         int64_t now_ns = rn_clock_boot_ns();
-        struct rn_waiter *waiter = hot->queue.first;
+        struct rn_waiting_charge *waiter = hot->queue.first;
         struct rn_charge *charge = waiter->charge;
 
         rn_leased_expire(hot, now_ns);

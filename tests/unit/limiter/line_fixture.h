@@ -45,12 +45,12 @@ struct client {
     enum rn_line_answer answer;
     unsigned number; /* of its admission or refusal, from 1 */
     int64_t at_ns;
-    unsigned turns;
-    bool sleeps; /* does not ask at its turn */
+    unsigned turns, last_turn; /* how many it had, and the number of the last one */
+    bool sleeps;               /* does not ask at its turn */
 };
 
 static int64_t clock_ns;
-static unsigned decided;
+static unsigned decided, begun;
 
 static inline struct rn_answer desk_take(struct desk *d, uint64_t cost, int64_t now_ns)
 {
@@ -129,6 +129,7 @@ static inline void client_turn(struct ration_waiter *waiter)
     struct client *c = (struct client *)(void *)waiter;
 
     c->turns++;
+    c->last_turn = ++begun;
     if (!c->sleeps)
         ask_at(c, clock_ns);
 }

@@ -19,7 +19,7 @@ static int set_up(void **state)
     w->waiting[1] = new_waiting(w->r);
     desk_init(&w->desk, "1 per second", RATION_TOKEN_BUCKET, 1);
     clock_ns = T0;
-    decided = 0;
+    decided = begun = 0;
     *state = w;
     return 0;
 }
@@ -308,6 +308,8 @@ static void those_that_fit_have_their_turn_together_in_a_shared_store(void **sta
     ration_waiting_run(w->waiting[0], clock_ns);
     for (unsigned i = 3; i < 8; i++)
         assert_int_equal(clients[i].turns, i < 7);
+    for (unsigned i = 3; i < 7; i++)
+        assert_int_equal(clients[i].last_turn, i - 2);
     for (unsigned i = 3; i < 7; i++)
         ask_at(&clients[i], clock_ns);
     assert_int_equal(clients[5].result, ADMITTED);

@@ -65,9 +65,12 @@ struct ration_descriptors {
     const struct ration_descriptor_ask *asks;
     size_t count;  /* 1 to RATION_DESCRIPTORS_MAX */
     uint64_t hits; /* of descriptors that give none; 0 means 1 */
-    /* The longest that the caller would wait for its place in a queue; 0: as long as
+    /* The longest that the caller would wait, in line and for its place in a queue; 0: as long as
      * the rules let it. */
     int64_t max_wait_ns;
+    /* Not NULL: a request that is refused for the moment stands in line (wait.h) where the rules
+     * have a `queue`. Not if a descriptor has hits of its own. */
+    struct ration_waiter *waiter;
     bool quota_mode; /* of all limits, as if each said so */
     /* Called for each leaf of the metadata of each limit that applies and has passed, when
      * all is decided; may be NULL. Must not call anything of the library. */
@@ -91,14 +94,15 @@ struct ration_descriptor_status {
 
 struct ration_descriptors_outcome {
     bool allowed;
-    bool shadowed;    /* allowed, although limits or a whole service in shadow mode would refuse */
-    int decided_by;   /* index of the status: if refused the longest wait, else the one nearest its
-                         limit; -1: no limit applies */
-    int64_t delay_ns; /* wait this long before going ahead: queues */
+    bool shadowed;     /* allowed, although limits or a whole service in shadow mode would refuse */
+    int decided_by;    /* index of the status: if refused the longest wait, else the one nearest its
+                          limit; -1: no limit applies */
+    int64_t delay_ns;  /* wait this long before going ahead: queues */
+    int64_t waited_ns; /* the time in line; 0: none */
     size_t count;
     struct ration_descriptor_status statuses[RATION_DESCRIPTORS_MAX];
 
-    /* For ration_descriptors_give_back alone to read; only with a delay. */
+    /* For ration_descriptors_give_back alone to read; only with a delay or a waiter. */
     int64_t at_ns;
     uint32_t receipt_count;
     struct ration_receipt receipts[RATION_CHARGES_MAX];

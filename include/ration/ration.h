@@ -34,6 +34,7 @@
 #define RATION_NAME_SIZE 64
 
 struct ration;
+struct ration_waiter; /* wait.h */
 
 enum ration_flags {
     RATION_SHADOW = 1, /* evaluate and count, never refuse */
@@ -90,6 +91,12 @@ struct ration_charge {
     int64_t mark;                  /* which window or log entry, */
     uint64_t taken;                /* and how much; 0 when nothing is charged. Of a drain that was
                                       refused: what was left */
+
+    /* In, and mostly left 0. With a waiter (wait.h) a charge that is refused for the moment stands
+     * in line, for max_wait_ns at most: RATION_EWAITS. Without one, max_wait_ns is the longest
+     * delay of a leaky bucket that is not a refusal. 0: no such bound, and nobody waits. */
+    struct ration_waiter *waiter;
+    int64_t max_wait_ns;
 };
 
 /* The answer for several limits together. */
@@ -206,6 +213,8 @@ struct ration_totals {
     /* Bans by rules with `escalate` (reputation.h): begun; requests refused by one, which are also
      * counted as refused; and lifted. */
     uint64_t bans, ban_refusals, lifted;
+    /* Of those allowed, and of those refused: after they had stood in line (wait.h). */
+    uint64_t waited, wait_timeouts;
 };
 /* Of all limits together, or of one. Counted per process. */
 RATION_API void ration_totals(const struct ration *r, struct ration_totals *totals);

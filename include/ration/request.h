@@ -24,13 +24,18 @@ struct ration_attribute {
     size_t value_len;
 };
 
+struct ration_waiter; /* wait.h */
+
 struct ration_request {
     const struct ration_attribute *attributes;
     size_t count;
     uint64_t cost; /* 0 means 1; multiplied by nothing: a rule's own `cost` replaces it */
-    /* The longest that the caller would wait for its place in a queue; 0: as long
+    /* The longest that the caller would wait, in line and for its place in a queue; 0: as long
      * as the rules let it. A longer wait is a refusal, which charges nothing. */
     int64_t max_wait_ns;
+    /* Not NULL: what is refused for the moment stands in line (wait.h), where the rules have a
+     * `queue`, or for max_wait_ns under any rule. */
+    struct ration_waiter *waiter;
     /* If it does not fit, take what is left and refuse: RATION_ESEVERAL if more than one limit
      * applies, RATION_EPLACES if that is one of concurrency. For ration_decide. */
     bool drain;

@@ -230,11 +230,14 @@ struct ration_place {
 struct ration_outcome {
     struct ration_decision decision; /* decided_by is an index into `limits`, or -1 */
     enum ration_outcome_kind kind;
-    bool soft;               /* admitted, above the limit as written */
-    bool shadow_refused;     /* admitted, although a rule in shadow mode would have refused */
-    bool hold;               /* the rule asks the server to do the waiting */
-    bool retryafter;         /* X-RateLimit-RetryAfter, in the place of X-RateLimit-Retry-After */
-    int64_t delay_ns;        /* wait this long before going ahead: queues and throttling */
+    bool soft;           /* admitted, above the limit as written */
+    bool shadow_refused; /* admitted, although a rule in shadow mode would have refused */
+    bool hold;           /* the rule asks the server to do the waiting */
+    bool retryafter;     /* X-RateLimit-RetryAfter, in the place of X-RateLimit-Retry-After */
+    bool in_line;        /* refused because of a line (wait.h): it was full or too long, its time
+                            there is over, or others are in line before it */
+    int64_t waited_ns;   /* the time in line; 0: none */
+    int64_t delay_ns;    /* wait this long before going ahead: queues and throttling */
     int64_t shadow_delay_ns; /* as long as limits in shadow mode would have delayed */
     uint16_t status;         /* how the rule that decided wants a refusal answered, */
     uint16_t level;          /* of the ban, from 1 on, if kind is RATION_BY_ESCALATION; else 0 */

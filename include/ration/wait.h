@@ -3,6 +3,8 @@
  * Waiting in line: a request that a limit refuses for the moment stands in line for it and is
  * decided again when its turn has come. A waiter holds no thread and no charge.
  *
+ * For threads: ration_wait(r, &request, &out) is ration_decide that may take request.max_wait_ns.
+ *
  * For event loops: give the request a waiter. Any decision may then answer RATION_EWAITS: nothing
  * is charged, and the waiter stands in line. When its turn has come, or its time is over, `turn` is
  * called. Ask again then, with the same request and waiter, and answer the client if the code is
@@ -21,6 +23,9 @@
 #include <ration/error.h>
 
 struct ration;
+struct ration_charge;
+struct ration_outcome;
+struct ration_request;
 struct ration_waiting; /* the waiters of one thread */
 
 /* Zero it and set the first two. It must stay where it is while it waits. */
@@ -79,6 +84,13 @@ struct ration_waiting_totals {
 };
 RATION_API void ration_waiting_totals(const struct ration *r, struct ration_waiting_totals *totals);
 
+/* Blocking forms: as ration_decide and ration_take, at the present time, but the thread sleeps
+ * while it stands in line. request->max_wait_ns 0: as long as the rules let it; c->max_wait_ns 0:
+ * not at all. Any number of threads may wait. Never RATION_EWAITS. */
+RATION_API int ration_wait(struct ration *r, const struct ration_request *request,
+                           struct ration_outcome *out);
+RATION_API int ration_wait_charge(struct ration *r, struct ration_charge *c);
+
 /* The line that a request would stand in now. */
 struct ration_line {
     uint64_t waiting;         /* all that stand there */
@@ -86,5 +98,10 @@ struct ration_line {
     int64_t opens_after_ns;   /* until the first has its turn */
     int64_t wait_at_least_ns; /* until this request could have its own */
 };
+/* Of the limits of the rule with this name, or of all rules that apply (`rule` NULL), the line with
+ * the longest wait; all 0 if none stands. RATION_ENORULE: there is no such rule;
+ * RATION_EUNMATCHED: it, or any, does not apply to the request. */
+RATION_API int ration_line(struct ration *r, const struct ration_request *request, const char *rule,
+                           size_t rule_len, int64_t now_ns, struct ration_line *out);
 
 #endif

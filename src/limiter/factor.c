@@ -3,6 +3,7 @@
 
 #include "core/scale.h"
 #include "limiter/board.h"
+#include "limiter/line/gate.h"
 #include "limiter/rulebook/book.h"
 
 /* Of rules that no table knows: never set, never written. */
@@ -29,7 +30,6 @@ unsigned rn_factor_set(struct ration *r, const struct rn_book *book, const struc
 {
     const struct rn_factor *f = book->factors[rule->index];
 
-    (void)r;
     if (!f || f->word == &unset)
         return RN_FACTOR_WRITTEN;
     uint64_t to = f->percents[f->at[percent < RN_FACTOR_MAX ? percent : RN_FACTOR_MAX]];
@@ -40,6 +40,7 @@ unsigned rn_factor_set(struct ration *r, const struct rn_book *book, const struc
         __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
         continue;
     before &= RN_FACTOR_PERCENT;
+    rn_gate_poke_all(r, RATION_NOW);
     return f->percents[f->at[before < RN_FACTOR_MAX ? before : RN_FACTOR_MAX]];
 }
 

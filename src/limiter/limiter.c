@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "limiter/decide/workspace.h"
 #include "limiter/factor.h"
+#include "limiter/line/gate.h"
 #include "limiter/rulebook/reload.h"
 #include "limiter/tickets/reset_log.h"
 
@@ -270,6 +271,8 @@ int rn_limiter_open(const struct ration_options *options, const struct rn_rulese
         return code;
     struct ration *r = calloc(1, sizeof *r);
 
+    if (r)
+        rn_wait_seats_init(&r->seats);
     code = r ? fill(r, options, ruleset, error)
              : rn_error_set(error, RATION_ENOMEM, 0, "out of memory for a limiter");
     if (code != 0)
@@ -297,6 +300,7 @@ void ration_close(struct ration *r)
         rn_workspaces_free(rn_stats_at(&r->stats, i));
     rn_stats_done(&r->stats);
     rn_top_free(r->top);
+    rn_wait_seats_done(&r->seats);
     rn_lines_free(r->lines);
     rn_usage_done(&r->usage);
     free(r->fallback);
@@ -307,6 +311,12 @@ void ration_close(struct ration *r)
     free(r);
 }
 
+/* Whether others may have room after it. */
+static bool frees(enum rn_op op)
+{
+    return op == RN_GIVE_BACK || op == RN_RELEASE || op == RN_RESET || op == RN_CREDIT;
+}
+
 int rn_limiter_apply_shifted(struct ration *r, const struct rn_compiled *l, uint64_t key,
                              int64_t shift_ns, struct rn_charge *charge)
 {
@@ -315,6 +325,8 @@ int rn_limiter_apply_shifted(struct ration *r, const struct rn_compiled *l, uint
     charge->flags |= l->charge_flags;
     charge->ask.wall_offset_ns = rn_table_wall_offset(r->table, charge->ask.now_ns) - shift_ns;
     rn_store_apply(r->store, charge, 1);
+    if (rn_unlikely(rn_lines_any(r->lines)) && frees(charge->ask.op))
+        rn_gate_poke(r, key, charge->ask.now_ns);
     return charge->error;
 }
 

@@ -14,6 +14,7 @@
 #include "limiter/compiled.h"
 #include "limiter/decide/fallback.h"
 #include "limiter/line/lines.h"
+#include "limiter/line/wait.h"
 #include "limiter/pause/pause.h"
 #include "limiter/reputation/reputation.h"
 #include "limiter/rulebook/pin.h"
@@ -38,6 +39,7 @@ struct ration {
     struct rn_calendars *calendars; /* for limits that are not from rules files */
     struct rn_top *top;
     struct rn_lines *lines;          /* requests that wait */
+    struct rn_wait_seats seats;      /* of threads that wait */
     struct rn_signals signals;       /* what evaluates them here */
     struct rn_reputation reputation; /* records of clients */
     struct rn_usage usage;

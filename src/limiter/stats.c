@@ -10,7 +10,7 @@
 
 #define LINE ((size_t)128) /* two: they are fetched in pairs */
 
-_Static_assert(sizeof(struct rn_counts) == 2 * RN_STATS_LINE, "two lines");
+_Static_assert(sizeof(struct rn_counts) == 3 * RN_STATS_LINE, "three lines");
 
 int rn_stats_init(struct rn_stats *stats, size_t limits)
 {
@@ -81,7 +81,9 @@ void rn_stats_set_totals(struct ration_totals *totals, const struct rn_counts *s
                                      .uncollected = sum->uncollected,
                                      .bans = sum->bans,
                                      .ban_refusals = sum->ban_refusals,
-                                     .lifted = sum->lifted};
+                                     .lifted = sum->lifted,
+                                     .waited = sum->waited,
+                                     .wait_timeouts = sum->wait_timeouts};
     totals->block_rate = decided ? (double)sum->refused / (double)decided : 0;
 }
 

@@ -33,7 +33,9 @@ struct rn_counts {
     uint64_t bans;           /* by `escalate`: begun, */
     uint64_t ban_refusals;   /* requests refused by one, which are among `refused`, */
     uint64_t lifted;         /* and lifted */
-    uint64_t unused[1];      /* fills two lines */
+    uint64_t waited;         /* of those allowed: had stood in line */
+    uint64_t wait_timeouts;  /* of those refused: the same */
+    uint64_t unused[7];      /* fills three lines */
 };
 
 /* What is counted of whole decisions only: no limit or rule has it. */

@@ -8,6 +8,7 @@
 #include "limiter/decide/transaction.h"
 #include "limiter/decide/workspace.h"
 #include "limiter/limiter.h"
+#include "limiter/line/gate.h"
 #include "limiter/state.h"
 
 /* Charges that are hashed and fetched before the first one is decided. */
@@ -24,14 +25,43 @@ static inline void ask_take(struct rn_charge *charge, const struct rn_compiled *
     charge->answer.mark = 0; /* a refusal leaves none */
 }
 
+/* By a transaction. */
+static RN_ASIDE int take_at_length(struct ration *r, struct ration_charge *c,
+                                   struct ration_waiter *waiter, int64_t now_ns)
+{
+    struct rn_stripe *s = rn_stats_stripe(&r->stats);
+    struct rn_workspace *w = rn_workspace_take(s);
+
+    if (!w)
+        return c->error = rn_gate_fail(r, waiter, RATION_ENOMEM, now_ns);
+    struct rn_transaction *tx = &w->gathered.tx;
+
+    rn_transaction_init(tx, r, c, 1, now_ns);
+    tx->waiter = c->drain ? NULL : waiter;
+    tx->max_wait_ns = c->max_wait_ns;
+    c->error = rn_transaction_run(tx);
+    if (c->error == 0 && c->drain)
+        c->error = rn_state_drain(tx);
+    rn_workspace_return(s, w);
+    return waiter ? rn_gate_fail(r, waiter, c->error, now_ns) : c->error;
+}
+
+/* Whether one RN_TAKE may not decide: others wait for this key, or the caller would wait. */
+static inline bool may_wait(const struct ration *r, uint64_t key, const struct ration_charge *c)
+{
+    return rn_gate_may_stand(r, key) || c->waiter || c->max_wait_ns != 0;
+}
+
 static inline __attribute__((always_inline)) int
 take_lean(struct ration *r, const struct rn_compiled *l, struct ration_charge *c, int64_t now_ns)
 {
     struct rn_charge charge;
 
-    if (rn_pause_any(&r->pauses) && rn_pause_settle(r, l, c, now_ns))
+    if (rn_pause_any(&r->pauses) && !c->waiter && rn_pause_settle(r, l, c, now_ns))
         return 0;
     ask_take(&charge, l, c);
+    if (rn_unlikely(may_wait(r, charge.key, c)))
+        return take_at_length(r, c, c->waiter, now_ns);
     if (now_ns == RATION_NOW) {
         rn_table_prefetch(r->table, charge.key);
         now_ns = rn_table_now(r->table);
@@ -48,21 +78,8 @@ static RN_ASIDE int take_other(struct ration *r, struct ration_charge *c, int64_
     const struct rn_compiled *l = rn_limiter_find(r, c, &own);
 
     if (!l || l->limit.algorithm == RATION_CONCURRENCY)
-        return c->error = RATION_EINVAL;
-    if (l->lean)
-        return take_lean(r, l, c, now_ns);
-    struct rn_stripe *s = rn_stats_stripe(&r->stats);
-    struct rn_workspace *w = rn_workspace_take(s);
-
-    if (!w)
-        return c->error = RATION_ENOMEM;
-    rn_transaction_init(&w->gathered.tx, r, c, 1, now_ns);
-    int code = rn_transaction_run(&w->gathered.tx);
-
-    if (code == 0 && c->drain)
-        c->error = code = rn_state_drain(&w->gathered.tx);
-    rn_workspace_return(s, w);
-    return code;
+        return c->error = rn_gate_fail(r, c->waiter, RATION_EINVAL, now_ns);
+    return l->lean ? take_lean(r, l, c, now_ns) : take_at_length(r, c, c->waiter, now_ns);
 }
 
 int ration_take(struct ration *r, struct ration_charge *c, int64_t now_ns)
@@ -84,12 +101,23 @@ struct chunk {
     struct rn_compiled own[CHUNK];
 };
 
+/* One that cannot be charged with the others, and waits neither. */
+static RN_ASIDE void take_in_batch(struct ration *r, const struct rn_compiled *l,
+                                   struct ration_charge *c, int64_t now_ns)
+{
+    if (!l || l->limit.algorithm == RATION_CONCURRENCY)
+        c->error = RATION_EINVAL;
+    else
+        take_at_length(r, c, NULL, now_ns);
+}
+
 /* Hashes and fetches what can be charged together, then charges it; decides the others by
  * themselves. Callers pass equal limits by one pointer: a limit is compiled once for all charges in
  * a row that have it. */
 static void take_chunk(struct ration *r, struct ration_charge *c, size_t n, int64_t now_ns)
 {
     const struct rn_compiled *l = NULL;
+    bool any = rn_lines_any(r->lines);
     struct chunk k;
 
     k.n = 0;
@@ -97,12 +125,16 @@ static void take_chunk(struct ration *r, struct ration_charge *c, size_t n, int6
         if (!l || !c[i].ad_hoc || c[i].ad_hoc != c[i - 1].ad_hoc)
             l = rn_limiter_find(r, &c[i], &k.own[i]);
         if (rn_unlikely(!l || !l->lean)) {
-            take_other(r, &c[i], now_ns);
+            take_in_batch(r, l, &c[i], now_ns);
             continue;
         }
         if (rn_pause_any(&r->pauses) && rn_pause_settle(r, l, &c[i], now_ns))
             continue;
         ask_take(&k.charges[k.n], l, &c[i]);
+        if (rn_unlikely(any) && rn_lines_may_stand(r->lines, k.charges[k.n].key)) {
+            take_in_batch(r, l, &c[i], now_ns);
+            continue;
+        }
         rn_table_prefetch(r->table, k.charges[k.n].key);
         k.from[k.n] = &c[i];
         k.limits[k.n++] = l;
@@ -164,8 +196,11 @@ static inline bool check_lean(struct ration *r, struct ration_charge *c, size_t 
     const struct rn_compiled *limits[RN_TABLE_ALL_MAX];
     struct rn_charge charges[RN_TABLE_ALL_MAX];
 
-    if (n == 0 || n > RN_TABLE_ALL_MAX || !rn_limiter_is_local(r) || rn_pause_any(&r->pauses))
+    if (n == 0 || n > RN_TABLE_ALL_MAX || !rn_limiter_is_local(r) || c->waiter ||
+        rn_pause_any(&r->pauses))
         return false;
+    bool any = rn_lines_any(r->lines);
+
     for (size_t i = 0; i < n; i++) {
         if (c[i].ad_hoc || c[i].drain || c[i].limit >= r->limit_count)
             return false;
@@ -174,6 +209,8 @@ static inline bool check_lean(struct ration *r, struct ration_charge *c, size_t 
         if (!l->fast_path)
             return false;
         ask_take(&charges[i], l, &c[i]);
+        if (rn_unlikely(any) && rn_lines_may_stand(r->lines, charges[i].key))
+            return false;
         rn_table_prefetch(r->table, charges[i].key);
     }
     now_ns = rn_limiter_now(r, now_ns);
@@ -208,6 +245,8 @@ static RN_ASIDE int check_other(struct ration *r, struct ration_charge *c, size_
     struct rn_transaction *tx = &w->gathered.tx;
 
     rn_transaction_init(tx, r, c, n, now_ns);
+    tx->waiter = n != 0 && !c->drain ? c->waiter : NULL;
+    tx->max_wait_ns = n != 0 ? c->max_wait_ns : 0;
     int code = rn_transaction_run(tx);
 
     if (code == 0 && n == 1 && c->drain)
@@ -223,5 +262,7 @@ int ration_check(struct ration *r, struct ration_charge *c, size_t n, int64_t no
 {
     if (rn_likely(check_lean(r, c, n, now_ns, decision)))
         return 0;
-    return check_other(r, c, n, now_ns, decision);
+    int code = check_other(r, c, n, now_ns, decision);
+
+    return n != 0 && c->waiter ? rn_gate_fail(r, c->waiter, code, now_ns) : code;
 }

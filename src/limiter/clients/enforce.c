@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "limiter/clients/client_index.h"
 #include "limiter/limiter.h"
+#include "limiter/line/gate.h"
 
 struct rn_book *rn_clients_book(struct ration *r)
 {
@@ -159,6 +160,7 @@ int rn_clients_put(struct ration *r, struct rn_entry *e)
     free(before);
     if (e->expires_ns < c->next_expiry_ns)
         c->next_expiry_ns = e->expires_ns;
+    rn_gate_poke_all(r, c->now_ns);
     return 0;
 }
 
@@ -170,6 +172,7 @@ void rn_clients_drop(struct ration *r, struct rn_entry *e)
                   e->identity);
     leave(&r->clients, book ? book->client_index : NULL, e);
     free(e);
+    rn_gate_poke_all(r, r->clients.now_ns);
 }
 
 int rn_clients_remember_deleted(struct rn_clients *c, struct rn_entry *e)

@@ -5,6 +5,7 @@
 #include "limiter/decide/gather.h"
 #include "limiter/factor.h"
 #include "limiter/limiter.h"
+#include "limiter/line/gate.h"
 #include "limiter/reputation/earned.h"
 
 /* Whether a take decides: no other step of transaction.h is needed, and rn_outcome_charged fills
@@ -15,7 +16,7 @@ bool rn_fast_path_fits(const struct rn_book *book, const struct rn_rule *rule,
     const struct rn_compiled *l = &book->limits[limit->id];
     bool counts = rn_compiled_counts(l) && l->limit.algorithm != RATION_LEAKY_BUCKET;
     bool uncoupled = rn_compiled_is_alone(l) && book->families[rule->index].until_ns == INT64_MIN;
-    bool waits = rule->max_wait_ns != 0 || rule->throttle.on;
+    bool waits = rule->max_wait_ns != 0 || rule->line_size != 0 || rule->throttle.on;
 
     return counts && uncoupled && !waits && !rule->shadow && !rule->by_outcome &&
            rule->priority.attribute == RN_NO_ATTRIBUTE && limit->soft_units == 0;
@@ -301,6 +302,16 @@ RN_INLINE static void count_usage(const struct rn_fast_path *f, uint32_t n, stru
 
 /* --- deciding ----------------------------------------------------------------------------- */
 
+/* Whether a line may stand for one of the keys. */
+static RN_ASIDE bool may_stand(const struct rn_fast_path *f, const struct ration *r)
+{
+    bool stands = false;
+
+    for (uint32_t i = 0; i < f->n; i++)
+        stands |= rn_lines_may_stand(r->lines, f->charges[i].key);
+    return stands;
+}
+
 /* Inlined for one limit and for any number, each for limits without steps, for those of which some
  * have steps, and for rules of which some have extras. */
 RN_INLINE static bool decide(struct ration *r, const struct rn_book *book,
@@ -321,6 +332,8 @@ RN_INLINE static bool decide(struct ration *r, const struct rn_book *book,
                                   stepped, extras, now_ns)))
             return false;
     }
+    if (rn_unlikely(rn_lines_any(r->lines)) && may_stand(&f, r))
+        return false;
     index = rn_book_client_index(book);
     if (rn_unlikely(index != NULL) && rn_unlikely(book->ruleset->databases != NULL))
         rn_values_find_all(book->ruleset, &matches->values); /* bans may name any of them */

@@ -9,6 +9,7 @@
 #include "limiter/clients/client_index.h"
 #include "limiter/factor.h"
 #include "limiter/limiter.h"
+#include "limiter/line/gate.h"
 #include "limiter/reputation/earned.h"
 #include "limiter/state.h"
 #include "limiter/value_stats.h"
@@ -101,10 +102,14 @@ static void add_limit(struct rn_gathered *g, const struct rn_applied *a,
 
         item->keep = (uint64_t)((written * a->keep_percent + 99) / 100) + item->soft;
     }
-    item->max_wait_ns = a->rule->max_wait_ns;
-    if (rn_unlikely(g->max_wait_ns > 0) && l->limit.algorithm == RATION_LEAKY_BUCKET &&
-        (item->max_wait_ns == 0 || g->max_wait_ns < item->max_wait_ns))
-        item->max_wait_ns = g->max_wait_ns; /* the caller's wait concerns queues only */
+    item->line_size = a->rule->line_size;
+    item->line_wait_ns = a->rule->max_wait_ns;
+    item->rank = a->rule->line_by_arrival ? 0 : a->keep_percent;
+    if (l->limit.algorithm == RATION_LEAKY_BUCKET) { /* others tell no delay */
+        item->max_wait_ns = a->rule->max_wait_ns;
+        if (g->max_wait_ns > 0 && (item->max_wait_ns == 0 || g->max_wait_ns < item->max_wait_ns))
+            item->max_wait_ns = g->max_wait_ns;
+    }
     item->shift_ns = rn_gather_shift_ns(a->rule, hash);
     if (rn_unlikely(l->limit.algorithm == RATION_CONCURRENCY))
         add_places(g, item);
@@ -262,6 +267,13 @@ RN_HOT static void count(struct rn_gathered *g, const struct ration_outcome *out
     }
     if (rn_likely(refunds == 0 || refunds < g->rule_count)) /* refunds alone ask for nothing */
         rn_stats_count_total(s, total);
+    if (rn_unlikely(g->tx.waited_ns != 0)) {
+        int at = g->tx.waited_at;
+
+        rn_gate_count(&g->tx,
+                      at < 0 ? NULL : rn_stats_row(rows, g->rules[g->rule_of[at]].rule->index),
+                      allowed);
+    }
 }
 
 /* For those that watch adaptive limits. An override has a number of its own. */
@@ -289,6 +301,15 @@ static RN_ASIDE void refuse_banned(struct rn_gathered *g, bool look_only,
         rn_reputation_count_ban(g->r, g->book, a, g->banned_hash, g->tx.now_ns);
 }
 
+static RN_ASIDE bool wait_for_pause(struct rn_gathered *g)
+{
+    size_t first = 0;
+
+    while (first < g->tx.n && g->rule_of[first] != g->paused_by)
+        first++;
+    return rn_gate_wait_for_pause(&g->tx, first, g->pause_ns);
+}
+
 RN_HOT int rn_gather_run(struct rn_gathered *g, bool look_only, struct ration_outcome *out)
 {
     if (rn_unlikely(g->ban.rest_ns != 0) && g->error == 0 && !g->all_shadow) {
@@ -296,10 +317,13 @@ RN_HOT int rn_gather_run(struct rn_gathered *g, bool look_only, struct ration_ou
         return 0;
     }
     if (rn_unlikely(g->pause_ns != 0) && g->error == 0 && !g->all_shadow) {
+        if (g->tx.waiter && wait_for_pause(g))
+            return g->tx.error;
         rn_pause_refuse(g, look_only, out);
         return 0;
     }
     g->tx.look_only = look_only;
+    g->tx.past_lines = g->all_shadow;
     if (rn_unlikely(g->drain) && g->tx.n > 1)
         return RATION_ESEVERAL;
     if (rn_unlikely(g->drain) && g->lease_count != 0)
@@ -308,7 +332,7 @@ RN_HOT int rn_gather_run(struct rn_gathered *g, bool look_only, struct ration_ou
         g->error = rn_transaction_run(&g->tx);
     if (rn_unlikely(g->drain) && g->error == 0 && g->tx.n == 1 && !look_only && !g->all_shadow)
         g->error = rn_state_drain(&g->tx);
-    if (g->error != 0 && !look_only) {
+    if (g->error != 0 && g->error != RATION_EWAITS && !look_only) {
         struct rn_stripe *s = rn_stats_stripe(&g->r->stats);
         struct rn_stripe *rows = rn_stats_stripe(&g->book->stats);
 

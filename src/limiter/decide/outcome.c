@@ -7,6 +7,7 @@
 #include "limiter/decide/fast_path.h"
 #include "limiter/decide/gather.h"
 #include "limiter/limiter.h"
+#include "limiter/line/gate.h"
 #include "limiter/tickets/charge_later.h"
 #include "limiter/tickets/receipt.h"
 
@@ -17,8 +18,8 @@
 static void clear(struct ration_outcome *out, enum ration_outcome_kind kind)
 {
     out->kind = kind;
-    out->soft = out->shadow_refused = out->hold = out->retryafter = false;
-    out->delay_ns = out->shadow_delay_ns = 0;
+    out->soft = out->shadow_refused = out->hold = out->retryafter = out->in_line = false;
+    out->waited_ns = out->delay_ns = out->shadow_delay_ns = 0;
     out->rule[0] = out->message[0] = '\0';
     out->status = kind == RATION_BY_DENY_LIST ? STATUS_DENIED : STATUS_REFUSED;
     out->level = 0;
@@ -123,6 +124,8 @@ static void add_delay(struct ration_outcome *out, struct rn_gathered *g, size_t 
     if (rn_unlikely(rule->throttle.on)) {
         int64_t throttled_ns = throttle_ns(tx, i, &rule->throttle);
 
+        if (tx->waited_ns != 0 && rn_gate_rest_ns(tx, i) < throttled_ns)
+            throttled_ns = rn_gate_rest_ns(tx, i);
         if (verdict->delay_ns < throttled_ns)
             verdict->delay_ns = throttled_ns;
     }
@@ -260,7 +263,7 @@ static void list_limits(struct ration_outcome *out, struct rn_gathered *g)
         }
         if (allowed)
             add_delay(out, g, i);
-        if (i < RATION_OUTCOME_LIMITS)
+        if (i < RATION_OUTCOME_LIMITS && rn_likely(!g->tx.unasked))
             list_limit(&out->limits[out->listed++], g, i);
         if (allowed)
             list_receipt(out, g, i);
@@ -278,10 +281,16 @@ RN_HOT void rn_outcome_fill(struct ration_outcome *out, struct rn_gathered *g)
     clear(out, RATION_BY_LIMITS);
     out->decision = g->tx.decision;
     out->limit_count = (uint32_t)g->tx.n;
+    out->in_line = g->tx.in_line;
+    out->waited_ns = g->tx.waited_ns;
     list_limits(out, g);
     /* If no limit decided (all are unlimited, or in shadow mode), the first rule gives its name. */
     rn_outcome_name(out, g->rules[decider < 0 ? 0 : g->rule_of[decider]].rule);
-    if (rn_unlikely(decider >= (int)RATION_OUTCOME_LIMITS)) { /* listed in the place of the last */
+    if (rn_unlikely(g->tx.unasked)) { /* of the others nothing is known */
+        out->decision.decided_by = 0;
+        out->limit_count = out->listed = 1;
+        list_limit(&out->limits[0], g, (size_t)decider);
+    } else if (rn_unlikely(decider >= (int)RATION_OUTCOME_LIMITS)) { /* in the place of the last */
         out->decision.decided_by = RATION_OUTCOME_LIMITS - 1;
         list_limit(&out->limits[RATION_OUTCOME_LIMITS - 1], g, (size_t)decider);
     }

@@ -8,6 +8,7 @@
 #include "limiter/decide/workspace.h"
 #include "limiter/envoy/descriptors.h"
 #include "limiter/limiter.h"
+#include "limiter/line/gate.h"
 #include "rules/envoy/envoy.h"
 
 /* One decision. */
@@ -165,6 +166,10 @@ static RN_ASIDE int decide_at_length(const struct decision_input *s, struct rn_t
     g->all_shadow |= s->request->shadow;
     g->no_server = terms->no_server;
     g->drain = s->request->drain;
+    if (!terms->look_only && !s->request->drain) {
+        g->tx.waiter = s->request->waiter;
+        g->tx.max_wait_ns = s->request->max_wait_ns;
+    }
     code = decide_matches(g, &s->workspace->matches, s->request, terms->look_only, out);
     for (size_t i = 0; terms->reserving && i < g->tx.n; i++) {
         terms->charge_flags |= g->tx.items[i].limit->charge_flags;
@@ -174,7 +179,14 @@ static RN_ASIDE int decide_at_length(const struct decision_input *s, struct rn_t
     return code;
 }
 
-RN_HOT int rn_gather_decide(struct ration *r, const struct ration_request *request, int64_t now_ns,
+/* Whether the waiter of a request may have to do with its decision. One that is new, and waits only
+ * where the rules say so, has not: no rule on the fast path has a line. */
+static inline bool has_turn(const struct ration_request *request)
+{
+    return request->waiter && (request->max_wait_ns != 0 || rn_lines_waits(request->waiter));
+}
+
+RN_INLINE static int decide(struct ration *r, const struct ration_request *request, int64_t now_ns,
                             struct rn_terms *terms, struct ration_outcome *out)
 {
     struct rn_stripe *s = rn_stats_stripe(&r->stats);
@@ -188,7 +200,7 @@ RN_HOT int rn_gather_decide(struct ration *r, const struct ration_request *reque
     if (rn_likely(pin.book != NULL)) {
         rn_match_request(pin.book->ruleset, request, &w->matches);
         bool special = terms->look_only | terms->no_server | terms->reserving | request->shadow |
-                       request->drain | rn_gather_is_shadow(r, pin.book);
+                       request->drain | has_turn(request) | rn_gather_is_shadow(r, pin.book);
 
         if (rn_unlikely(special) || rn_unlikely(!rn_limiter_is_local(r)) ||
             !rn_fast_path_decide(r, pin.book, request, &w->matches, now_ns, out))
@@ -201,6 +213,31 @@ RN_HOT int rn_gather_decide(struct ration *r, const struct ration_request *reque
     rn_pin_drop(&pin);
     rn_workspace_return(s, w);
     return code;
+}
+
+/* The turn of the waiter ends with the decision, whatever that is. */
+static RN_ASIDE int decide_waiter(struct ration *r, const struct ration_request *request,
+                                  int64_t now_ns, struct rn_terms *terms,
+                                  struct ration_outcome *out)
+{
+    if (rn_gate_is_awaited(request->waiter))
+        return RATION_EWAITS;
+    now_ns = rn_limiter_now(r, now_ns);
+    int code = decide(r, request, now_ns, terms, out);
+    bool admitted = code == 0 && out->decision.allowed;
+    int64_t waited_ns = rn_gate_end_turn(r, request->waiter, code, admitted, now_ns);
+
+    if (code == 0 && waited_ns != 0)
+        out->waited_ns = waited_ns;
+    return code;
+}
+
+RN_HOT int rn_gather_decide(struct ration *r, const struct ration_request *request, int64_t now_ns,
+                            struct rn_terms *terms, struct ration_outcome *out)
+{
+    if (rn_unlikely(request->waiter != NULL) && !terms->look_only)
+        return decide_waiter(r, request, now_ns, terms, out);
+    return decide(r, request, now_ns, terms, out);
 }
 
 RN_HOT int ration_decide(struct ration *r, const struct ration_request *request, int64_t now_ns,

@@ -40,6 +40,7 @@
 
 #include "limiter/factor.h"
 #include "limiter/limiter.h"
+#include "limiter/line/gate.h"
 
 /* The limit of an item is the step in force already. */
 RN_INLINE static void ask(struct rn_transaction *tx, size_t item, const struct rn_compiled *l,
@@ -216,6 +217,7 @@ static void undo(struct rn_transaction *tx)
             continue;
         answer->remaining = tx->batch[i].answer.remaining;
         answer->reset_after_ns = tx->batch[i].answer.reset_after_ns;
+        rn_gate_poke(tx->r, tx->batch[i].key, tx->now_ns);
     }
 }
 
@@ -252,8 +254,10 @@ static void clear_item(struct rn_transaction_item *item)
 {
     item->limit = NULL;
     item->taken = item->keep = item->soft = item->floor = item->lease = 0;
-    item->shift_ns = item->max_wait_ns = 0;
-    item->refused_by_look = item->ask_guards = item->by_outcome = false;
+    item->shift_ns = item->max_wait_ns = item->held_ns = 0;
+    item->refused_by_look = item->refused_by_delay = item->ask_guards = item->by_outcome = false;
+    item->past_lines = false;
+    item->line_size = item->rank = 0;
     item->guard_left = UINT64_MAX;
     item->earned = RN_FACTOR_WRITTEN;
     item->family = NULL;
@@ -267,6 +271,9 @@ RN_HOT void rn_transaction_init(struct rn_transaction *tx, struct ration *r,
     tx->n = n;
     tx->now_ns = now_ns;
     tx->look_only = tx->uncounted = tx->late = tx->of_caller = false;
+    tx->waiter = NULL;
+    tx->max_wait_ns = tx->waited_ns = 0;
+    tx->wait_is_bound = tx->past_lines = tx->held = tx->in_line = tx->unasked = false;
     tx->error = 0;
     tx->enforced = tx->batch_n = tx->guards_taken = 0;
     tx->needs = 0;
@@ -305,6 +312,8 @@ static int prepare(struct rn_transaction *tx)
                 return tx->charges[i].error = RATION_EINVAL;
             item->key = rn_compiled_key(item->limit, &tx->charges[i]);
             item->shadow = item->limit->shadow;
+            if (item->limit->limit.algorithm == RATION_LEAKY_BUCKET)
+                item->max_wait_ns = tx->charges[i].max_wait_ns;
             rn_table_prefetch(tx->r->table, item->key);
         }
         if (!item->shadow && !item->by_outcome)
@@ -352,16 +361,26 @@ RN_HOT static bool charge_all(struct rn_transaction *tx)
     return rn_likely(!(tx->needs & RN_NEEDS_VARIANTS)) || rn_transaction_follow(tx);
 }
 
+RN_HOT bool rn_transaction_charge(struct rn_transaction *tx)
+{
+    bool allowed = charge_all(tx);
+
+    if (!allowed)
+        undo(tx);
+    return allowed;
+}
+
 RN_HOT int rn_transaction_run(struct rn_transaction *tx)
 {
     tx->error = prepare(tx);
     if (rn_unlikely(tx->error != 0))
         return tx->error;
-    bool paused = rn_pause_any(&tx->r->pauses) && tx->of_caller && rn_pause_answer(tx);
-    bool allowed = !paused && charge_all(tx);
+    if (rn_pause_any(&tx->r->pauses) && tx->of_caller)
+        rn_pause_hold(tx);
+    bool allowed =
+        rn_likely(!rn_gate_concerns(tx)) ? rn_transaction_charge(tx) : rn_gate_charge(tx);
 
-    if (!allowed && !paused)
-        undo(tx);
-    rn_verdict_finish(tx, allowed);
+    if (rn_likely(tx->error != RATION_EWAITS))
+        rn_verdict_finish(tx, allowed);
     return tx->error;
 }

@@ -17,6 +17,10 @@
  * Limits that are charged by outcome take part in LOOK only. When the outcome is known, DEBIT
  * charges each of them by itself, instead of the steps from LOOK to SHADOW.
  *
+ * While others stand in line for one of the limits, and for a request that may wait, line/gate.h
+ * comes between: nothing is asked before the request's turn, and a refusal may become a place in
+ * line.
+ *
  * If the store fails in TAKE, GUARD or FOLLOW, UNDO follows, too, and the transaction ends with
  * that error.
  */
@@ -50,14 +54,20 @@ struct rn_transaction_item {
     unsigned earned;     /* percent: at which its variants are asked; 100 without `earn` */
 
     /* What rules add; 0 for other limits. */
-    bool by_outcome;                /* only looked at: charge_later.c charges it */
-    bool refused_by_look;           /* a shadow limit that LOOK would have refused: not charged */
-    uint64_t keep;                  /* units that this request must leave to others */
-    uint64_t soft;                  /* units of the capacity that lie above the limit as written */
-    uint64_t floor;                 /* units that count as spent at least: see inherit.c */
-    int64_t shift_ns;               /* windows end this much later */
-    int64_t max_wait_ns;            /* a longer delay is a refusal; 0: none is too long */
-    uint64_t lease;                 /* PLACES: the id of the lease to take */
+    bool by_outcome;       /* only looked at: charge_later.c charges it */
+    bool refused_by_look;  /* a shadow limit that LOOK would have refused: not charged */
+    bool refused_by_delay; /* it has room, but max_wait_ns is too short */
+    uint64_t keep;         /* units that this request must leave to others */
+    uint64_t soft;         /* units of the capacity that lie above the limit as written */
+    uint64_t floor;        /* units that count as spent at least: see inherit.c */
+    int64_t shift_ns;      /* windows end this much later */
+    int64_t max_wait_ns;   /* a longer delay is a refusal; 0: none is too long */
+    uint32_t line_size;    /* the most that stand in line for it; 0: the rule has no line */
+    uint32_t rank;         /* in a line; 0 is first */
+    int64_t line_wait_ns;  /* with a line: the longest that one stands there */
+    int64_t held_ns;       /* not 0: refused for so long, without being asked */
+    bool past_lines;       /* a look or a report, which stands in no line */
+    uint64_t lease;        /* PLACES: the id of the lease to take */
     const struct rn_family *family; /* INHERIT: of the first limit of a rule */
 
     struct rn_compiled own; /* the limit, if it was given with the call */
@@ -74,9 +84,21 @@ struct rn_transaction {
     bool of_caller; /* charges of a caller, not of rules: a pause may stop them */
     bool late;      /* DEBIT: no limit is asked, all are charged in full */
 
-    /* The result. An error leaves the charges alone, but for c[i].error. */
+    /* Waiting in line: see line/gate.h. */
+    struct ration_waiter *waiter; /* NULL: a refusal is a refusal */
+    int64_t max_wait_ns;          /* of the caller; 0: as the rules say */
+    bool wait_is_bound;           /* max_wait_ns only shortens what the rules allow */
+    bool past_lines;              /* nothing will be refused: lines do not matter */
+    bool held;                    /* items have held_ns */
+
+    /* The result. An error leaves the charges alone, but for c[i].error. RATION_EWAITS: nothing is
+     * charged, and the waiter stands in line. */
     int error;
     struct ration_decision decision;
+    bool in_line; /* refused because of a line, */
+    bool unasked; /* without asking the limits: those that allow are as if nothing were spent */
+    int64_t waited_ns; /* the time in line; 0: none, */
+    int waited_at;     /* and the item of that line; -1: it does not apply any more */
 
     /* Private. */
     unsigned needs; /* RN_NEEDS_* of all limits */
@@ -90,7 +112,7 @@ struct rn_transaction {
     struct rn_transaction_item items[RATION_CHARGES_MAX];
 };
 
-/* n <= RATION_CHARGES_MAX. look_only, uncounted and late may be set afterwards. */
+/* n <= RATION_CHARGES_MAX. What stands before the result in the struct may be set afterwards. */
 void rn_transaction_init(struct rn_transaction *tx, struct ration *r, struct ration_charge *charges,
                          size_t n, int64_t now_ns);
 
@@ -102,6 +124,9 @@ struct rn_transaction_item *rn_transaction_add(struct rn_transaction *tx,
 
 /* Returns `error`; if it is 0, `decision` is filled in. */
 int rn_transaction_run(struct rn_transaction *tx);
+
+/* For line/gate.c: all steps. False: refused and undone, or `error` is set. */
+bool rn_transaction_charge(struct rn_transaction *tx);
 
 /* For inherit.c and variants.c: adds a charge of `item` to the batch, */
 void rn_transaction_ask(struct rn_transaction *tx, size_t item, const struct rn_compiled *l,
@@ -171,7 +196,9 @@ static inline void rn_verdict_choose(struct ration_decision *d,
 /* Makes the answer of a guard part of the answer of its limit. */
 void rn_verdict_add_guard(struct rn_transaction_item *item, const struct rn_answer *guard);
 
-/* Fills charges and decision, and counts. With tx->error set, counts only the failure. */
+/* Fills charges and decision. */
+void rn_verdict_decide(struct rn_transaction *tx, bool allowed);
+/* The same, and counts. With tx->error set, counts only the failure. */
 void rn_verdict_finish(struct rn_transaction *tx, bool allowed);
 
 #endif

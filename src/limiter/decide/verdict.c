@@ -4,6 +4,7 @@
  */
 
 #include "limiter/decide/transaction.h"
+#include "limiter/line/gate.h"
 
 /* Another thread is carrying over what was spent (inherit.c): the client must ask again. */
 #define RETRY_SOON_NS INT64_C(1000000)
@@ -14,7 +15,8 @@ bool rn_verdict_restrict(struct rn_transaction_item *item, uint64_t cost)
 
     if (!answer->allowed)
         return false;
-    if (item->max_wait_ns != 0 && answer->delay_ns > item->max_wait_ns)
+    item->refused_by_delay = item->max_wait_ns != 0 && answer->delay_ns > item->max_wait_ns;
+    if (item->refused_by_delay)
         answer->retry_after_ns = answer->delay_ns - item->max_wait_ns;
     else if (item->floor != 0 && cost > item->limit->limit.cap - item->floor)
         answer->retry_after_ns = RETRY_SOON_NS;
@@ -64,7 +66,7 @@ static void fill_charge(struct rn_transaction *tx, size_t i)
 }
 
 /* Shadow limits never decide. */
-static void decide(struct rn_transaction *tx, bool allowed)
+void rn_verdict_decide(struct rn_transaction *tx, bool allowed)
 {
     static const struct ration_verdict no_limit = {
         .allowed = true, .limit = UINT64_MAX, .remaining = UINT64_MAX};
@@ -88,11 +90,15 @@ RN_HOT void rn_verdict_finish(struct rn_transaction *tx, bool allowed)
     unsigned total = result;
 
     if (tx->error == 0)
-        decide(tx, allowed);
+        rn_verdict_decide(tx, allowed);
     if (tx->uncounted)
         return;
     struct rn_stripe *s = rn_stats_stripe(&tx->r->stats);
 
+    if (rn_unlikely(tx->waited_ns != 0) && tx->error == 0)
+        rn_gate_count(
+            tx, tx->waited_at < 0 ? NULL : rn_stats_row(s, tx->items[tx->waited_at].limit->index),
+            allowed);
     for (size_t i = 0; i < tx->n; i++) {
         const struct rn_compiled *l = tx->items[i].limit;
         const struct ration_charge *c = &tx->charges[i];

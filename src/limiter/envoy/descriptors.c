@@ -17,6 +17,7 @@
 #include "limiter/clients/client_index.h"
 #include "limiter/decide/workspace.h"
 #include "limiter/limiter.h"
+#include "limiter/line/gate.h"
 #include "limiter/state.h"
 #include "limiter/tickets/charge_later.h"
 #include "limiter/tickets/receipt.h"
@@ -143,6 +144,7 @@ void rn_descriptor_charge(struct rn_descriptors *d, size_t charge,
     g->charges[charge].cost = purpose == RN_PURPOSE_REFUND ? 0 : units;
     g->rules[g->rule_of[charge]].cost =
         purpose == RN_PURPOSE_REFUND || purpose == RN_PURPOSE_LOOK ? 0 : units;
+    item->past_lines = purpose != RN_PURPOSE_ADMIT;
     if (purpose != RN_PURPOSE_LOOK)
         return;
     item->by_outcome = true;
@@ -209,10 +211,13 @@ static void choose_quota(struct rn_descriptors *d)
     for (size_t i = 0; i < d->count && enforced == d->count; i++) {
         size_t at = d->items[i].charge;
         struct rn_charge peek = {.ask = {.op = RN_PEEK, .now_ns = g->tx.now_ns}};
+        int64_t unread;
 
         if (!rn_descriptor_is_quota(d, &d->items[i]))
             continue;
         peek.ask.cost = g->charges[at].cost;
+        if (rn_lines_any(g->r->lines) && rn_gate_is_held(&g->tx, at, &unread))
+            continue; /* others have that room */
         if (rn_limiter_apply(g->r, g->tx.items[at].limit, g->tx.items[at].key, &peek) == 0 &&
             peek.answer.allowed)
             enforced = i;
@@ -285,7 +290,8 @@ static void fill(struct rn_descriptors *d, const struct ration_outcome *o,
     for (size_t i = 0; i < d->count; i++)
         rn_descriptors_status_fill(&out->statuses[i], d, i);
     out->at_ns = o->at_ns;
-    out->receipt_count = out->delay_ns > 0 ? o->receipt_count : 0;
+    out->waited_ns = o->waited_ns;
+    out->receipt_count = out->delay_ns > 0 || d->request->waiter ? o->receipt_count : 0;
     for (uint32_t i = 0; i < out->receipt_count; i++)
         out->receipts[i] = o->receipts[i];
 }
@@ -422,6 +428,19 @@ static int decide_by_rule(struct rn_descriptors *d, uint32_t by, int64_t left_ns
 
 /* --- deciding ----------------------------------------------------------------------- */
 
+/* What a report must charge cannot wait. */
+static void set_waiter(struct rn_descriptors *d)
+{
+    struct rn_transaction *tx = &d->gathered.tx;
+
+    for (size_t i = 0; i < tx->n; i++)
+        if (d->purposes[i] != RN_PURPOSE_ADMIT)
+            return;
+    tx->waiter = d->request->waiter;
+    tx->max_wait_ns = d->request->max_wait_ns;
+    tx->wait_is_bound = true;
+}
+
 static int decide(struct rn_descriptors *d, struct ration_descriptors_outcome *out)
 {
     struct rn_gathered *g = &d->gathered;
@@ -442,6 +461,7 @@ static int decide(struct rn_descriptors *d, struct ration_descriptors_outcome *o
         return decide_by_rule(d, g->banned_by, g->ban.rest_ns, &o, out);
     for (size_t i = 0; i < d->count; i++)
         add_one(d, i);
+    set_waiter(d);
     if (rn_unlikely(g->pause_ns != 0) && !g->all_shadow)
         return decide_by_rule(d, g->paused_by, g->pause_ns, &o, out);
     choose_quota(d);
@@ -464,12 +484,14 @@ int ration_decide_descriptors(struct ration *r, const struct ration_descriptors 
     struct rn_stripe *s = rn_stats_stripe(&r->stats);
     int code = 0;
 
+    if (rn_gate_is_awaited(request->waiter))
+        return RATION_EWAITS;
     if (request->domain_len == 0 || request->count == 0 || request->count > RATION_DESCRIPTORS_MAX)
-        return RATION_EINVAL;
+        return rn_gate_fail(r, request->waiter, RATION_EINVAL, now_ns);
     struct rn_workspace *w = rn_workspace_take(s);
 
     if (!w)
-        return RATION_ENOMEM;
+        return rn_gate_fail(r, request->waiter, RATION_ENOMEM, now_ns);
     struct rn_pin pin = rn_pin_take(&r->shelf, s);
 
     if (pin.book) {
@@ -485,7 +507,7 @@ int ration_decide_descriptors(struct ration *r, const struct ration_descriptors 
         out->allowed = true;
         out->shadowed = false;
         out->decided_by = -1;
-        out->delay_ns = out->at_ns = 0;
+        out->delay_ns = out->waited_ns = out->at_ns = 0;
         out->receipt_count = 0;
         out->count = request->count;
         for (size_t i = 0; i < request->count; i++)
@@ -494,6 +516,13 @@ int ration_decide_descriptors(struct ration *r, const struct ration_descriptors 
     }
     rn_pin_drop(&pin);
     rn_workspace_return(s, w);
+    if (rn_unlikely(request->waiter != NULL)) {
+        int64_t waited_ns =
+            rn_gate_end_turn(r, request->waiter, code, code == 0 && out->allowed, now_ns);
+
+        if (code == 0 && waited_ns != 0)
+            out->waited_ns = waited_ns;
+    }
     return code;
 }
 

@@ -119,23 +119,19 @@ void rn_pause_tell(struct ration *r, const struct rn_compiled *l, struct ration_
         c->verdict.retry_after_ns = rest_ns;
 }
 
-/* Limits that are not paused were not asked: they say that they have room, and how much at most. */
-RN_ASIDE bool rn_pause_answer(struct rn_transaction *tx)
+RN_ASIDE void rn_pause_hold(struct rn_transaction *tx)
 {
-    bool paused = false;
-
     for (size_t i = 0; i < tx->n; i++) {
         struct rn_transaction_item *item = &tx->items[i];
-        int64_t rest_ns =
-            item->shadow ? 0 : rn_pause_of_charge(tx->r, item->limit, &tx->charges[i], tx->now_ns);
 
-        item->answer =
-            rest_ns != 0 ? refusal(rest_ns)
-                         : (struct rn_answer){.allowed = true, .remaining = item->limit->limit.cap};
-        tx->charges[i].paused = rest_ns != 0;
-        paused |= rest_ns != 0;
+        if (!item->shadow)
+            item->held_ns = rn_pause_of_charge(tx->r, item->limit, &tx->charges[i], tx->now_ns);
+        tx->charges[i].paused = item->held_ns != 0;
+        tx->held |= item->held_ns != 0;
     }
-    if (paused && !tx->uncounted)
-        count(tx->r);
-    return paused;
+}
+
+void rn_pause_count(struct ration *r)
+{
+    count(r);
 }

@@ -10,6 +10,7 @@
 #include "limiter/decide/gather.h"
 #include "limiter/envoy/descriptors.h"
 #include "limiter/limiter.h"
+#include "limiter/line/gate.h"
 #include "limiter/state.h"
 
 /* Any odd number and any numbers: pauses are keyed unlike the states of limits. */
@@ -204,6 +205,8 @@ static int pause_one(struct ration *r, uint64_t key, struct pausing *p)
         code = change(r, key, p, rest_ns);
         pthread_mutex_unlock(&r->pauses.lock);
     }
+    if (p->wish == LIFT)
+        rn_gate_poke_all(r, p->now_ns); /* that may have been what they waited for */
     if (code != 0)
         return code;
     if (p->wish == PROLONG && rest_ns < p->for_ns)

@@ -99,9 +99,11 @@ bool rn_pause_settle(struct ration *r, const struct rn_compiled *l, struct ratio
 /* For a charge of a caller that was looked at: if it is paused, its verdict says so. */
 void rn_pause_tell(struct ration *r, const struct rn_compiled *l, struct ration_charge *c,
                    int64_t now_ns);
-/* For the charges of a caller, before they are charged together. True: one is paused, and all have
- * answers. */
-bool rn_pause_answer(struct rn_transaction *tx);
+/* For the charges of a caller, before they are charged together: sets how long each is held up by
+ * its pause. */
+void rn_pause_hold(struct rn_transaction *tx);
+/* Counts a refusal by a pause. */
+void rn_pause_count(struct ration *r);
 
 /* --- for other nodes ------------------------------------------------------------------------- */
 

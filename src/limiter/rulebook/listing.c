@@ -11,6 +11,7 @@
 #include "base/buf.h"
 #include "limiter/factor.h"
 #include "limiter/limiter.h"
+#include "limiter/line/gate.h"
 #include "limiter/rulebook/book.h"
 #include "limiter/rulebook/reload.h"
 #include "rules/print/print.h"
@@ -169,6 +170,7 @@ int ration_setting(struct ration *r, const char *name, struct ration_setting *se
 void ration_shadow_set(struct ration *r, bool on)
 {
     __atomic_store_n(&r->shadow, on, __ATOMIC_RELAXED);
+    rn_gate_poke_all(r, RATION_NOW);
 }
 
 bool ration_shadow(const struct ration *r)

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "limiter/factor.h"
 #include "limiter/limiter.h"
+#include "limiter/line/gate.h"
 #include "rules/report/report.h"
 
 /* --- reports ------------------------------------------------------------------------ */
@@ -151,6 +152,7 @@ int rn_reload_install(struct ration *r, struct rn_ruleset *ruleset, int64_t now_
     }
     pthread_mutex_unlock(&r->shelf.lock);
     pthread_mutex_unlock(&r->clients.lock);
+    rn_gate_poke_all(r, now_ns);
     return code;
 }
 

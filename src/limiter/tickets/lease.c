@@ -6,7 +6,8 @@
 
 #include <string.h>
 
-#include "limiter/decide/gather.h"
+#include "limiter/decide/workspace.h"
+#include "limiter/line/gate.h"
 #include "limiter/tickets/ticket.h"
 
 static bool can_last(int64_t lease_ns)
@@ -23,6 +24,45 @@ static const struct rn_compiled *find_places(const struct ration *r, const struc
     return l && l->limit.algorithm == RATION_CONCURRENCY && can_last(lease_ns) ? l : NULL;
 }
 
+/* By a transaction: others wait for this key, or the caller would wait. */
+static RN_ASIDE int acquire_at_length(struct ration *r, const struct rn_compiled *l,
+                                      struct ration_charge *c, const struct rn_charge *asked,
+                                      uint64_t *lease)
+{
+    struct rn_stripe *s = rn_stats_stripe(&r->stats);
+    struct rn_workspace *w = rn_workspace_take(s);
+
+    if (!w)
+        return c->error = RATION_ENOMEM;
+    struct rn_transaction *tx = &w->gathered.tx;
+    struct ration_charge *done = w->gathered.charges;
+
+    rn_transaction_init(tx, r, done, 0, asked->ask.now_ns);
+    struct rn_transaction_item *item = rn_transaction_add(tx, l, asked->key, asked->ask.cost);
+
+    item->own = *l;
+    item->own.limit.lease_ns = asked->ask.lease_ns;
+    item->limit = &item->own;
+    item->lease = asked->ask.id;
+    done->key = c->key;
+    done->key_len = c->key_len;
+    tx->of_caller = true;
+    tx->waiter = c->waiter;
+    tx->max_wait_ns = c->max_wait_ns;
+    tx->needs |= l->limit.form == RN_FORM_ADAPTIVE ? RN_NEEDS_SOFT : 0;
+    c->error = rn_transaction_run(tx);
+    if (c->error == 0) {
+        c->hash = done->hash;
+        c->at_ns = done->at_ns;
+        c->mark = done->mark;
+        c->taken = done->taken;
+        c->verdict = done->verdict;
+        *lease = tx->decision.allowed ? asked->ask.id : 0;
+    }
+    rn_workspace_return(s, w);
+    return c->error;
+}
+
 int ration_acquire(struct ration *r, struct ration_charge *c, int64_t lease_ns, int64_t now_ns,
                    uint64_t *lease)
 {
@@ -30,18 +70,21 @@ int ration_acquire(struct ration *r, struct ration_charge *c, int64_t lease_ns, 
     const struct rn_compiled *l = find_places(r, c, lease_ns, &own);
 
     if (!l)
-        return c->error = RATION_EINVAL;
-    if (rn_pause_any(&r->pauses) && rn_pause_settle(r, l, c, now_ns)) {
+        return c->error = rn_gate_fail(r, c->waiter, RATION_EINVAL, now_ns);
+    if (rn_pause_any(&r->pauses) && !c->waiter && rn_pause_settle(r, l, c, now_ns)) {
         *lease = 0;
         return 0;
     }
-    struct rn_charge charge = {.ask = {.op = RN_TAKE,
+    struct rn_charge charge = {.key = rn_compiled_key(l, c),
+                               .ask = {.op = RN_TAKE,
                                        .now_ns = rn_limiter_now(r, now_ns),
                                        .cost = c->cost ? c->cost : 1,
                                        .id = rn_limiter_new_id(r),
                                        .lease_ns = lease_ns ? lease_ns : l->limit.lease_ns}};
 
-    rn_limiter_apply(r, l, rn_compiled_key(l, c), &charge);
+    if (rn_unlikely(c->waiter || rn_gate_may_stand(r, charge.key)))
+        return rn_gate_fail(r, c->waiter, acquire_at_length(r, l, c, &charge, lease), now_ns);
+    rn_limiter_apply(r, l, charge.key, &charge);
     int code = rn_limiter_settle(r, rn_stats_stripe(&r->stats), l, c, &charge);
 
     if (code == 0)
@@ -117,7 +160,7 @@ int ration_acquire_request(struct ration *r, const struct ration_request *reques
     struct rn_ticket t = {.kind = RN_TICKET_LEASE};
 
     if (!can_last(lease_ns) || request->drain)
-        return RATION_EINVAL;
+        return rn_gate_fail(r, request->waiter, RATION_EINVAL, now_ns);
     int code = rn_gather_decide(r, request, now_ns, &terms, out);
 
     if (code != 0)

@@ -11,6 +11,7 @@
 
 #include "limiter/decide/workspace.h"
 #include "limiter/limiter.h"
+#include "limiter/line/gate.h"
 #include "limiter/tickets/charge_later.h"
 #include "limiter/tickets/receipt.h"
 #include "limiter/tickets/ticket.h"
@@ -96,10 +97,10 @@ int ration_reserve(struct ration *r, struct ration_charge *c, size_t n, int64_t 
     uint64_t id = 0;
 
     if (!rn_reservation_can_last(timeout_ns))
-        return RATION_EINVAL;
+        return rn_gate_fail(r, n ? c->waiter : NULL, RATION_EINVAL, now_ns);
     for (size_t i = 0; i < n; i++)
-        if (c[i].drain)
-            return RATION_EINVAL; /* there would be nothing to settle */
+        if (c[i].drain) /* there would be nothing to settle */
+            return rn_gate_fail(r, c->waiter, RATION_EINVAL, now_ns);
     now_ns = rn_limiter_now(r, now_ns);
     int code = ration_check(r, c, n, now_ns, &decided);
 
@@ -180,7 +181,7 @@ int ration_decide_reserve(struct ration *r, const struct ration_request *request
     int code;
 
     if (!rn_reservation_can_last(timeout_ns) || request->drain)
-        return RATION_EINVAL;
+        return rn_gate_fail(r, request->waiter, RATION_EINVAL, now_ns);
     now_ns = rn_limiter_now(r, now_ns);
     code = rn_gather_decide(r, request, now_ns, &terms, &made);
     if (code == 0 && made.decision.allowed)

@@ -44,12 +44,14 @@ struct partner {
     struct ration_request request; /* what the rules see of each call */
 };
 
+/* For a random time, up to a bound that doubles with each attempt. */
 static void back_off(int attempt)
 {
-    int64_t most_ms = INT64_C(BACKOFF_FIRST_MS) << attempt;
-    int64_t ns =
-        (int64_t)(drand48() *
-                  (double)((most_ms < BACKOFF_MOST_MS ? most_ms : BACKOFF_MOST_MS) * MS_NS));
+    int64_t most_ms = (int64_t)BACKOFF_FIRST_MS << attempt;
+
+    if (most_ms > BACKOFF_MOST_MS)
+        most_ms = BACKOFF_MOST_MS;
+    int64_t ns = (int64_t)(drand48() * (double)(most_ms * MS_NS));
     struct timespec left = {.tv_sec = ns / (1000 * MS_NS), .tv_nsec = ns % (1000 * MS_NS)};
 
     while (nanosleep(&left, &left) != 0 && errno == EINTR)

@@ -73,15 +73,17 @@ struct rn_waiter {
     int64_t joined_ns;  /* when it was last refused */
     int64_t moved_ns;   /* the same, by a line */
     int64_t due_ns;
+    int64_t watches_ns;                    /* until then it does not pass others */
     struct rn_waiter *child, *next, *prev; /* in the heap */
     struct ration_verdict verdict;
     struct rn_waiter *mail; /* next in the mailbox */
-    uint64_t limiter[2];    /* of the decision paths */
+    uint64_t keep;          /* units that it must leave to others */
+    uint64_t limiter[1];    /* of the decision paths */
 } __attribute__((may_alias));
 
-/* What waiting costs in memory: 248 bytes for each that waits, and about 400 for each line. */
+/* What waiting costs in memory: 256 bytes for each that waits, and about 400 for each line. */
 _Static_assert(sizeof(struct rn_waiter) <= sizeof(struct ration_waiter), "own[] is too small");
-_Static_assert(sizeof(struct ration_waiter) == 248, "docs say how large a waiter is");
+_Static_assert(sizeof(struct ration_waiter) == 256, "docs say how large a waiter is");
 
 #define RN_LINE_STRIPES 64
 #define RN_LINE_BUCKETS 64
@@ -134,8 +136,8 @@ void rn_turns_take_out(struct rn_waiter *w);
 void rn_turns_end(struct rn_waiter *w, struct rn_wakes *wakes);
 /* Ends all that cannot be in time, by the estimate. */
 void rn_turns_end_late(struct rn_line *line, struct rn_wakes *wakes);
-/* One that wanted so many units, and came before all that stand, goes without having been charged:
- * when the line opens for the next. */
+/* One that asked for so many units, and came before all that stand, goes without having been
+ * charged: when the line opens for the next. */
 void rn_turns_reopen(struct rn_line *line, uint64_t units);
 /* Tells the thread of the first that stands when its turn comes. */
 void rn_turns_hand_on(struct rn_line *line, struct rn_wakes *wakes);

@@ -143,9 +143,9 @@ static void refused_first(struct rn_line *line, const struct rn_waiter *w,
     line->limit = *refusal->limit;
     line->batches = refusal->batches;
     line->opens_ns = now_ns + (retry < again || line->poked ? again : retry);
-    line->estimate =
-        rn_estimate_refused(refusal->limit, &refusal->verdict, before, refusal->units, now_ns);
-    if (line->poked)
+    line->estimate = rn_estimate_refused(refusal->limit, &refusal->verdict, before,
+                                         refusal->units + refusal->keep, now_ns);
+    if (line->poked || refusal->inexact)
         line->estimate.at_ns = RN_ESTIMATE_UNKNOWN;
     line->poked = false;
 }
@@ -184,6 +184,7 @@ static enum rn_line_answer enter(struct rn_lines *lines, struct rn_line *line, s
         return RN_LINE_FULL;
     w->rank = refusal->rank;
     w->units = refusal->units;
+    w->keep = refusal->keep;
     w->until_ns = entry->until_ns;
     w->line = line;
     rn_waiter_set_state(w, RN_WAITER_STANDS);
@@ -195,7 +196,7 @@ static enum rn_line_answer enter(struct rn_lines *lines, struct rn_line *line, s
     if (is_late(line, w, refusal, entry->now_ns)) {
         rn_turns_take_out(w);
         if (is_first)
-            rn_turns_reopen(line, w->units);
+            rn_turns_reopen(line, w->units + w->keep);
         rn_waiter_set_state(w, waited ? RN_WAITER_OVER : RN_WAITER_IDLE);
         if (!waited)
             __atomic_fetch_sub(&lines->waiting, 1, __ATOMIC_RELAXED);
@@ -221,7 +222,7 @@ static void step_out(struct rn_lines *lines, struct rn_waiter *w, enum rn_waiter
         if (had_turn)
             line->opens_ns = line->seen_ns < line->busy_ns ? line->busy_ns : line->seen_ns;
         else if (was_first)
-            rn_turns_reopen(line, w->units);
+            rn_turns_reopen(line, w->units + w->keep);
         rn_line_table_settle(lines, stripe, line, &wakes);
     }
     rn_waiter_set_state(w, state);
@@ -290,6 +291,7 @@ enum rn_line_answer rn_lines_join(struct rn_lines *lines, struct ration_waiter *
     w->key = entry.refusal.key;
     w->verdict = refusal->verdict;
     w->joined_ns = now_ns;
+    w->watches_ns = INT64_MIN;
     end_ns = w->most_ns > 0 ? least(end_ns, w->arrived_ns + w->most_ns) : end_ns;
     entry.until_ns = least(until_ns, end_ns);
     enum rn_line_answer answer = enter_by_key(lines, w, spare, &entry);
@@ -318,7 +320,7 @@ static void open_next(struct rn_line *line, bool admitted, const struct ration_v
         rn_turns_end_late(line, wakes);
         next = rn_order_first_standing(line->root);
         if (next && line->estimate.at_ns != RN_ESTIMATE_UNKNOWN)
-            line->opens_ns = rn_estimate_at(&line->estimate, next->units);
+            line->opens_ns = rn_estimate_at(&line->estimate, next->units + next->keep);
     }
     line->poked = line->poked && line->turns != 0;
 }

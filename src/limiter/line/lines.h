@@ -45,11 +45,13 @@ struct rn_lines_gate { /* the first member of struct rn_lines */
 struct rn_line_refusal {
     uint64_t key;                  /* of its state */
     const struct rn_limit *limit;  /* in force; what the line needs of it is copied */
-    uint64_t units;                /* cost of the request */
+    uint64_t units;                /* cost of the request, */
+    uint64_t keep;                 /* and what it must leave: the store had no room for both */
     struct ration_verdict verdict; /* of the store; kept in the waiter */
     uint32_t rank;
     uint32_t size; /* the most that may stand in this line */
     bool by_line;  /* no store was asked, for others stand there: retry_after is a guess */
+    bool inexact;  /* something else than this limit by itself says retry_after: a pause, a guard */
     bool batches;  /* strict, in a shared store: those that fit have their turn together, and one
                       more, so that one call of the store serves them */
     bool polls;    /* places: others free them unseen, so that the head asks every 50 ms */

@@ -7,6 +7,7 @@
  * ever: each has a second, later timer, and takes its turn as well if it finds the line open and
  * its head not begun. The later its place in line, the longer it watches first, so that lines that
  * move cost those at their end little. Those passed keep their places and may begin at any time.
+ * A thread that has slept itself, as all have after a SIGSTOP, watches for as long again.
  */
 #include "limiter/line/line_internal.h"
 #include "limiter/line/order.h"
@@ -16,6 +17,7 @@
 #define PASS_MOST_NS (1000 * MS) /* the last of a long line looks after so long */
 #define PASS_PLACES 8            /* so many places later, PASS_AFTER_NS more */
 #define TURN_MOST_NS (1000 * MS) /* a decision that has begun takes longer: the same */
+#define LATE_NS (50 * MS)        /* a thread that looks so late has slept itself */
 #define BATCH_MOST 256
 
 static int64_t least(int64_t a, int64_t b)
@@ -23,14 +25,22 @@ static int64_t least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* From when on one at this place goes ahead although others before it have not. */
-static int64_t pass_ns(const struct rn_line *line, uint64_t place)
+static int64_t patience_ns(const struct rn_line *line, const struct rn_waiter *w)
 {
-    int64_t patience = least(PASS_AFTER_NS * (int64_t)(1 + place / PASS_PLACES), PASS_MOST_NS);
+    uint64_t place = rn_order_ahead(line->root, w->rank, w->arrival).count;
 
-    if (line->turns != 0)
-        return line->busy_ns + TURN_MOST_NS + patience;
-    return (line->called != 0 ? line->busy_ns : line->opens_ns) + patience;
+    return least(PASS_AFTER_NS * (int64_t)(1 + place / PASS_PLACES), PASS_MOST_NS);
+}
+
+/* From when on one goes ahead although others before it have not. */
+static int64_t pass_ns(const struct rn_line *line, const struct rn_waiter *w)
+{
+    int64_t from = line->turns != 0    ? line->busy_ns + TURN_MOST_NS
+                   : line->called != 0 ? line->busy_ns
+                                       : line->opens_ns;
+
+    from += patience_ns(line, w);
+    return from > w->watches_ns ? from : w->watches_ns;
 }
 
 /* When a waiter that stands may begin. */
@@ -40,9 +50,7 @@ static int64_t begins_ns(const struct rn_line *line, struct rn_waiter *w, bool s
 
     if (is_first && line->turns == 0 && line->called == 0)
         return line->opens_ns;
-    return is_first || several
-               ? pass_ns(line, rn_order_ahead(line->root, w->rank, w->arrival).count)
-               : RATION_NEVER;
+    return is_first || several ? pass_ns(line, w) : RATION_NEVER;
 }
 
 static int64_t end_ns(const struct rn_waiter *w)
@@ -78,6 +86,23 @@ static void pass(struct rn_line *line, const struct rn_waiter *w, struct rn_wake
     line->epoch++;
 }
 
+/* Whether it is for `w` to pass those before it: its thread was awake all the time, and has nobody
+ * else before it. */
+static bool may_pass(struct rn_line *line, struct rn_waiter *w, int64_t now_ns,
+                     struct rn_wakes *wakes)
+{
+    struct rn_waiter *before = rn_order_first(line->root);
+
+    while (before != w && (before->waiting != w->waiting || before->state != RN_WAITER_STANDS))
+        before = rn_order_next(line->root, before);
+    if (before != w)
+        rn_line_post(before, INT64_MIN, wakes);
+    if (before == w && now_ns - w->due_ns <= LATE_NS)
+        return true;
+    w->watches_ns = now_ns + patience_ns(line, w);
+    return false;
+}
+
 static bool is_counted(const struct rn_line *line, const struct rn_waiter *w)
 {
     return w->epoch == line->epoch;
@@ -100,7 +125,8 @@ static void call_batch(struct rn_line *line, const struct rn_waiter *first, int6
         struct rn_order_ahead ahead = rn_order_ahead(line->root, next->rank, next->arrival);
 
         one_thread &= next->waiting == first->waiting;
-        fits = fits && rn_estimate_at(&line->estimate, ahead.units + next->units) <= now_ns;
+        fits = fits &&
+               rn_estimate_at(&line->estimate, ahead.units + next->units + next->keep) <= now_ns;
         if (!fits && !one_thread)
             return;
         largest = next->units;
@@ -121,7 +147,7 @@ bool rn_turns_begin(struct rn_line *line, struct rn_waiter *w, int64_t now_ns, b
         rn_turns_take_out(w);
         rn_waiter_set_state(w, RN_WAITER_OVER);
         if (was_first)
-            rn_turns_reopen(line, w->units);
+            rn_turns_reopen(line, w->units + w->keep);
         return true;
     }
     if (stands && now_ns < begins_ns(line, w, several))
@@ -131,6 +157,8 @@ bool rn_turns_begin(struct rn_line *line, struct rn_waiter *w, int64_t now_ns, b
     bool is_first = stands && rn_order_first_standing(line->root) == w;
     bool opens = is_first && line->turns == 0 && line->called == 0;
 
+    if (stands && !opens && !may_pass(line, w, now_ns, wakes))
+        return false;
     if (stands && !opens)
         pass(line, w, wakes);
     line->called -= !stands && is_counted(line, w);
@@ -179,8 +207,8 @@ void rn_turns_reopen(struct rn_line *line, uint64_t units)
         return;
     if (line->estimate.at_ns != RN_ESTIMATE_UNKNOWN && line->estimate.exact &&
         !line->estimate.whole) { /* an even bucket: its level is known */
-        line->opens_ns = rn_estimate_at(&line->estimate, next->units);
-    } else if (next->units < units) { /* it may fit where the other did not */
+        line->opens_ns = rn_estimate_at(&line->estimate, next->units + next->keep);
+    } else if (next->units + next->keep < units) { /* it may fit where the other did not */
         line->estimate.at_ns = RN_ESTIMATE_UNKNOWN;
         line->opens_ns = line->seen_ns;
     }

@@ -263,6 +263,26 @@ static void a_thread_that_sleeps_does_not_hold_up_the_others(void **state)
     assert_int_equal(clients[1].at_ns, T0 + 4 * SECOND);
 }
 
+/* After a SIGSTOP all timers are overdue at once, those by which others would be passed, too. */
+static void a_process_that_slept_keeps_the_order(void **state)
+{
+    struct world *w = *state;
+    struct client clients[20] = {0};
+
+    desk_init(&w->desk, "5 per 2 seconds", RATION_FIXED_WINDOW, 1);
+    for (unsigned i = 0; i < 20; i++)
+        arrive(&clients[i], w->waiting[i < 15 ? 0 : i % 2], w->r, &w->desk);
+    for (unsigned i = 1; i <= 3; i++) {
+        clock_ns = T0 + i * 4 * SECOND;
+        for (unsigned j = 0; j < 6; j++)
+            ration_waiting_run(w->waiting[(i + j) % 2], clock_ns);
+    }
+    for (unsigned i = 0; i < 20; i++) {
+        assert_int_equal(clients[i].result, ADMITTED);
+        assert_int_equal(clients[i].number, i + 1);
+    }
+}
+
 static void a_turn_that_does_not_end_is_passed_after_a_while(void **state)
 {
     struct world *w = *state;
@@ -441,6 +461,7 @@ int main(void)
         TEST(a_full_line_refuses_unless_a_higher_rank_displaces),
         TEST(a_process_has_room_for_so_many),
         TEST(a_thread_that_sleeps_does_not_hold_up_the_others),
+        TEST(a_process_that_slept_keeps_the_order),
         TEST(a_turn_that_does_not_end_is_passed_after_a_while),
         TEST(an_error_of_one_passes_the_turn_on),
         TEST(those_that_fit_have_their_turn_together_in_a_shared_store),

@@ -21,8 +21,8 @@ LONG = ["nodes_factors", "fleet_factors", "leased_loss", "leased_store", "lease_
         "contract", "redis_answers", "nginx_contract", "redis_resends", "redis_scripts", "capacity",
         "contract_leased", "async", "leased_kill", "hostile", "fleet", "fleet_pauses", "signals", "redis_failover",
         "nodes_front", "nodes", "waiting_redis", "redis_silent", "grpc_waiting", "waiting_many", "daemon_failures",
-        "nginx_waiting", "nodes_outage", "first_decisions", "nginx_limit_req", "sticky", "resp_pipelines", "grpc",
-        "forged_tickets"]
+        "nginx_lines", "nginx_waiting", "nodes_outage", "first_decisions", "nginx_limit_req", "sticky", "resp_pipelines",
+        "grpc", "forged_tickets"]
 
 
 def split(files):

@@ -41,6 +41,10 @@ static const struct counter {
      "ration_rule_ban_refusals_total", "Requests refused because a rule has banned the client."},
     {offsetof(struct ration_totals, lifted), "ration_bans_lifted_total",
      "ration_rule_bans_lifted_total", "Bans and counts of refusals that were lifted."},
+    {offsetof(struct ration_totals, waited), NULL, "ration_rule_waited_total",
+     "Requests that were admitted after they had waited in line."},
+    {offsetof(struct ration_totals, wait_timeouts), NULL, "ration_rule_wait_timeouts_total",
+     "Requests that were refused after they had waited in line."},
     {offsetof(struct ration_totals, errors), "ration_decision_errors_total",
      "ration_rule_errors_total", "Decisions that could not be made."},
 };

@@ -142,8 +142,10 @@ void rn_native_waiting_finish(struct rn_builder *builder, const struct rn_node *
     }
     if (rule->hold && has_others && !rule->by_outcome && rule->line_size == 0)
         rule->line_size = SIZE;
+    if (longest == NULL && queue != NULL)
+        longest = rn_node_find(queue, "max_wait");
     if (rule->line_size != 0)
-        bound_wait(builder, longest != NULL ? longest : rn_node_find(queue, "max_wait"), rule);
+        bound_wait(builder, longest, rule);
 }
 
 void rn_native_queue_of_envoy(struct rn_builder *builder, const struct rn_node *queue,

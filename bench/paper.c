@@ -104,10 +104,32 @@ bool rn_conn_has_input(const struct rn_conn *conn)
     return false;
 }
 
+bool rn_conn_is_gone(const struct rn_conn *conn)
+{
+    (void)conn;
+    return false;
+}
+
 unsigned rn_loop_index(const struct rn_loop *loop)
 {
     (void)loop;
     return 0;
+}
+
+struct rn_wheel *rn_loop_wheel(struct rn_loop *loop)
+{
+    (void)loop;
+    return NULL;
+}
+
+void rn_loop_wake(struct rn_loop *loop)
+{
+    (void)loop;
+}
+
+void rn_loop_on_wake(struct rn_loop *loop, void (*call)(void *arg), void *arg)
+{
+    (void)loop, (void)call, (void)arg;
 }
 
 unsigned rn_server_workers(const struct rn_server *server)

@@ -33,6 +33,19 @@ static enum rn_parse skip(const uint8_t *data, size_t len, size_t *at)
     return answer;
 }
 
+/* A turn has one value, which is whole. */
+static void tell_turn(struct rn_slice push)
+{
+    struct rn_slice value;
+    uint64_t id, max_ms;
+    size_t at = 0;
+
+    if (rn_parsed_decision_read_turn(push, &id, &value))
+        demand(rn_resp_reply_skip(value.data, value.len, &at) == RN_PARSE_DONE && at == value.len &&
+               value.data + value.len == push.data + push.len);
+    (void)rn_parsed_decision_read_wait(push, &id, &max_ms);
+}
+
 static void tell(struct rn_slice reply)
 {
     static struct ration_outcome outcome;
@@ -64,6 +77,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (answer == RN_PARSE_DONE)
             demand(whole == RN_PARSE_DONE && part == at);
     }
+    if (whole == RN_PARSE_DONE)
+        tell_turn((struct rn_slice){(const char *)data, at});
     if (whole == RN_PARSE_DONE)
         tell((struct rn_slice){(const char *)data, at});
     return 0;

@@ -37,29 +37,18 @@ void rn_decision_from_charge(struct ration_outcome *out, const struct ration_cha
     }
 }
 
-/* A queue that is too long for this caller refuses it, uncharged. */
-static void refuse_wait(struct ration_verdict *v, int64_t delay_ns, int64_t max_wait_ns)
+/* A queue that is too long for this caller would refuse it. */
+static int peek(struct ration *r, struct ration_charge *c, int64_t now_ns)
 {
-    v->allowed = false;
-    v->retry_after_ns = delay_ns - max_wait_ns;
-    v->delay_ns = 0;
-}
+    struct ration_verdict *v = &c->verdict;
+    int code = ration_peek(r, c, now_ns);
 
-static int take_or_peek(struct ration *r, struct ration_charge *c, bool peek, int64_t max_wait_ns,
-                        int64_t now_ns)
-{
-    int code = peek ? ration_peek(r, c, now_ns) : ration_take(r, c, now_ns);
-    int64_t delay_ns = c->verdict.delay_ns;
-
-    if (code != 0 || max_wait_ns <= 0 || !c->verdict.allowed || delay_ns <= max_wait_ns)
+    if (code != 0 || c->max_wait_ns <= 0 || !v->allowed || v->delay_ns <= c->max_wait_ns)
         return code;
-    if (!peek) {
-        /* The last place of a queue can be given back; another one is lost. */
-        (void)ration_give_back(r, c, RATION_NOW);
-        code = ration_peek(r, c, RATION_NOW); /* what is left without this caller */
-    }
-    refuse_wait(&c->verdict, delay_ns, max_wait_ns);
-    return code;
+    v->allowed = false;
+    v->retry_after_ns = v->delay_ns - c->max_wait_ns;
+    v->delay_ns = 0;
+    return 0;
 }
 
 static int64_t longest_wait_ns(const struct rn_params *params)
@@ -69,7 +58,8 @@ static int64_t longest_wait_ns(const struct rn_params *params)
 }
 
 static int decide_by_limit(struct ration *r, const struct rn_params *params, enum rn_verb verb,
-                           struct rn_decision *d, struct ration_error *error)
+                           struct ration_waiter *waiter, struct rn_decision *d,
+                           struct ration_error *error)
 {
     bool places = params->limit.algorithm == RATION_CONCURRENCY;
     int64_t for_ns = params->for_ns;
@@ -86,7 +76,9 @@ static int decide_by_limit(struct ration *r, const struct rn_params *params, enu
                                        .key = params->key.data,
                                        .key_len = params->key.len,
                                        .cost = params->cost,
-                                       .drain = params->drain};
+                                       .drain = params->drain,
+                                       .max_wait_ns = longest_wait_ns(params),
+                                       .waiter = waiter};
     switch (verb) {
     case RN_RESERVE:
         code = ration_reserve_ticket(r, &d->charge, for_ns ? for_ns : RN_RESERVE_FOR_NS, d->at_ns,
@@ -96,14 +88,14 @@ static int decide_by_limit(struct ration *r, const struct rn_params *params, enu
         code = ration_acquire_ticket(r, &d->charge, for_ns, d->at_ns, d->lease_ticket);
         break;
     case RN_CHECK:
-        code = params->credit
-                   ? ration_credit(r, &d->charge, d->at_ns)
-                   : take_or_peek(r, &d->charge, params->peek, longest_wait_ns(params), d->at_ns);
+        code = params->credit ? ration_credit(r, &d->charge, d->at_ns)
+               : params->peek ? peek(r, &d->charge, d->at_ns)
+                              : ration_take(r, &d->charge, d->at_ns);
         break;
     }
     if (code == 0)
         rn_decision_from_charge(&d->outcome, &d->charge, &d->limit);
-    else
+    else if (code != RATION_EWAITS)
         (void)rn_limiter_judge(r, &params->limit, error);
     return code;
 }
@@ -130,14 +122,15 @@ static int credit(struct ration *r, const struct rn_params *params, struct rn_de
 }
 
 static int ask_rules(struct ration *r, const struct rn_params *params, enum rn_verb verb,
-                     struct rn_decision *d)
+                     struct ration_waiter *waiter, struct rn_decision *d)
 {
     struct ration_request request = {.attributes = params->attributes,
                                      .count = params->attribute_count,
                                      .cost = params->cost,
                                      .max_wait_ns = longest_wait_ns(params),
                                      .drain = params->drain,
-                                     .shadow = params->shadow};
+                                     .shadow = params->shadow,
+                                     .waiter = waiter};
     int64_t for_ns = params->for_ns;
 
     switch (verb) {
@@ -176,9 +169,10 @@ static int explain_error(int code, struct ration_error *error)
 }
 
 static int decide_by_rules(struct ration *r, const struct rn_params *params, enum rn_verb verb,
-                           struct rn_decision *d, struct ration_error *error)
+                           struct ration_waiter *waiter, struct rn_decision *d,
+                           struct ration_error *error)
 {
-    int code = ask_rules(r, params, verb, d);
+    int code = ask_rules(r, params, verb, waiter, d);
 
     if (code != 0)
         return explain_error(code, error);
@@ -186,8 +180,9 @@ static int decide_by_rules(struct ration *r, const struct rn_params *params, enu
         rn_explain_unused_attribute(r, params->attributes, params->attribute_count,
                                     d->outcome.message);
     /* With FULL the caller waits itself, unless the reply is delayed here (never for places): it
-     * gets a ticket with which it can leave the queue. */
-    if (params->full && d->outcome.delay_ns > 0 &&
+     * gets a ticket with which it can leave the queue. So does one that was in line: its client may
+     * leave before it is told. */
+    if (params->full && (d->outcome.delay_ns > 0 || d->outcome.waited_ns > 0) &&
         (verb == RN_ACQUIRE || rn_decision_reply_delay_ns(params, d) == 0))
         rn_ticket_issue_delay(r, &d->outcome, d->queue_ticket);
     if (d->outcome.due_count == 0)
@@ -217,7 +212,8 @@ static int check_verb(const struct rn_params *params, enum rn_verb verb, struct 
 }
 
 int rn_decision_make(struct ration *r, const struct rn_params *params, enum rn_verb verb,
-                     struct rn_decision *d, struct ration_error *error)
+                     struct ration_waiter *waiter, struct rn_decision *d,
+                     struct ration_error *error)
 {
     int code = 0;
 
@@ -229,8 +225,8 @@ int rn_decision_make(struct ration *r, const struct rn_params *params, enum rn_v
         code = check_verb(params, verb, error);
     if (code != 0)
         return code;
-    code = params->by_limit ? decide_by_limit(r, params, verb, d, error)
-                            : decide_by_rules(r, params, verb, d, error);
+    code = params->by_limit ? decide_by_limit(r, params, verb, waiter, d, error)
+                            : decide_by_rules(r, params, verb, waiter, d, error);
     if (code != 0 && error->text[0] == '\0')
         rn_error_set(error, code, 0, "%s", ration_error_text(code));
     return code;
@@ -241,18 +237,86 @@ int64_t rn_decision_reply_delay_ns(const struct rn_params *params, const struct 
     const struct ration_outcome *out = &d->outcome;
     bool hold = params->wait == RN_WAIT_HOLD || (params->wait == RN_WAIT_AS_RULE && out->hold);
 
-    if (!hold || params->peek || !out->decision.allowed || out->delay_ns <= 0)
+    if (!hold || params->line || params->peek || !out->decision.allowed || out->delay_ns <= 0)
         return 0;
     return out->delay_ns <= RN_REPLY_DELAY_MAX_NS ? out->delay_ns : 0;
 }
 
 void rn_decision_give_back(struct ration *r, struct rn_decision *d)
 {
-    if (d->by_limit) {
+    if (d->by_limit && d->limit.algorithm == RATION_CONCURRENCY) {
+        (void)ration_ticket_release(r, d->lease_ticket, strlen(d->lease_ticket), RATION_NOW);
+    } else if (d->by_limit) {
         d->charge.ad_hoc = &d->limit;
         d->charge.key = NULL; /* it has a hash */
         (void)ration_give_back(r, &d->charge, RATION_NOW);
     } else {
         (void)ration_outcome_give_back(r, &d->outcome, RATION_NOW);
+    }
+}
+
+/* --- packed ----------------------------------------------------------------------------------- */
+
+/* A part of a decision: bytes, or a text, of which only what is used counts. */
+struct part {
+    char *at;
+    bool text;
+    size_t len; /* of bytes */
+};
+
+#define PARTS 10
+
+/* The lengths of lists are in the first part. */
+static struct part part_of(const struct rn_decision *decision, unsigned i)
+{
+    struct rn_decision *d = (struct rn_decision *)decision;
+    struct ration_outcome *o = &d->outcome;
+    const struct part parts[PARTS] = {
+        {(char *)o, false, offsetof(struct ration_outcome, message)},
+        {o->message, true, 0},
+        {(char *)o->limits, false, o->listed * sizeof *o->limits},
+        {(char *)o->places, false, o->place_count * sizeof *o->places},
+        {(char *)o->receipts, false, o->receipt_count * sizeof *o->receipts},
+        {(char *)o->dues, false, o->due_count * sizeof *o->dues},
+        {(char *)&d->at_ns, false,
+         offsetof(struct rn_decision, lease_ticket) - offsetof(struct rn_decision, at_ns)},
+        {d->lease_ticket, true, 0},
+        {d->charge_ticket, true, 0},
+        {d->queue_ticket, true, 0}};
+
+    return parts[i];
+}
+
+size_t rn_decision_packed_bytes(const struct rn_decision *d)
+{
+    size_t bytes = 0;
+
+    for (unsigned i = 0; i < PARTS; i++) {
+        struct part part = part_of(d, i);
+
+        bytes += part.text ? strlen(part.at) + 1 : part.len;
+    }
+    return bytes;
+}
+
+void rn_decision_pack(const struct rn_decision *d, char *to)
+{
+    for (unsigned i = 0; i < PARTS; i++) {
+        struct part part = part_of(d, i);
+        size_t len = part.text ? strlen(part.at) + 1 : part.len;
+
+        memcpy(to, part.at, len);
+        to += len;
+    }
+}
+
+void rn_decision_unpack(struct rn_decision *d, const char *packed)
+{
+    for (unsigned i = 0; i < PARTS; i++) {
+        struct part part = part_of(d, i);
+        size_t len = part.text ? strlen(packed) + 1 : part.len;
+
+        memcpy(part.at, packed, len);
+        packed += len;
     }
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "front/await/held_request.h"
 #include "front/await/reply_queue.h"
 #include "front/grpc/grpc_internal.h"
 
@@ -40,8 +41,10 @@ void rn_front_done(struct rn_front *front)
     for (unsigned i = 0; i < front->loop_count; i++) {
         rn_front_workspace_done(&front->loops[i].ws);
         rn_await_pool_done(&front->loops[i].pool);
+        rn_await_turns_free(&front->loops[i].turns);
         rn_grpc_free_spares(&front->loops[i]);
         rn_reply_queue_free_spares(&front->loops[i]);
+        rn_held_request_free_spares(&front->loops[i]);
     }
     rn_buf_done(&front->rules_text);
     rn_token_guard_done(&front->guard);

@@ -10,6 +10,7 @@
 
 #include "base/fiber.h"
 #include "front/await/fiber_pool.h"
+#include "front/await/turns.h"
 #include "front/decision.h"
 #include "front/token.h"
 #include "net/server.h"
@@ -90,10 +91,13 @@ struct rn_front_loop {
     _Alignas(128) struct rn_front_counts counts;
     struct rn_front_workspace ws; /* of conversations that do not wait */
     struct rn_fiber_pool pool;
+    struct rn_await_turns turns;
     struct rn_grpc_call *spare_calls;
     uint32_t spare_count;
     struct rn_queued_reply *spare_replies;
     uint32_t spare_reply_count;
+    struct rn_held_request *spare_held;
+    uint32_t spare_held_count;
 };
 
 /* The author of a change, for the log. */
@@ -176,6 +180,7 @@ struct rn_front {
     struct ration *limiter;
     struct rn_server *server;
     int64_t patience_ns; /* how long a decision may wait for the shared store; 0: there is none */
+    int64_t drain_ns;    /* how long a stop waits for connections to end */
     bool trust_local;    /* callers on this machine need no token */
     struct rn_token_guard guard;
     enum rn_log_keys log_keys;

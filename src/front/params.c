@@ -16,7 +16,7 @@ void rn_params_init(struct rn_params *params)
 {
     params->by_limit = params->cost_given = params->peek = false;
     params->credit = params->drain = false;
-    params->shadow = params->keep_places = params->full = false;
+    params->shadow = params->keep_places = params->full = params->line = false;
     params->key = params->lease = params->charge = (struct rn_slice){0};
     params->limit_text = params->algorithm = (struct rn_slice){0};
     params->attribute_count = 0;
@@ -281,16 +281,23 @@ static int read_credit(void *into, struct rn_json *json, const struct rn_json_to
     return 0;
 }
 
+bool rn_params_parse_wait(struct rn_params *params, struct rn_slice text)
+{
+    struct rn_json_token number = {.kind = RN_JSON_NUMBER, .text = text};
+    struct rn_decimal decimal;
+
+    params->wait = rn_slice_is(text, "return") ? RN_WAIT_RETURN : RN_WAIT_HOLD;
+    return params->wait == RN_WAIT_RETURN || rn_slice_is(text, "hold") ||
+           (rn_decimal_parse(text, &decimal) && rn_json_seconds(&number, &params->max_wait_ns) &&
+            params->max_wait_ns > 0 && params->max_wait_ns <= RN_REPLY_DELAY_MAX_NS);
+}
+
 static int read_wait(void *into, struct rn_json *json, const struct rn_json_token *token)
 {
-    struct rn_params *params = into;
+    bool word = rn_slice_is(token->text, "hold") || rn_slice_is(token->text, "return");
 
-    params->wait = RN_WAIT_HOLD;
-    if (token->kind == RN_JSON_STRING && rn_slice_is(token->text, "return"))
-        params->wait = RN_WAIT_RETURN;
-    else if (!(token->kind == RN_JSON_STRING && rn_slice_is(token->text, "hold")) &&
-             !(token->kind == RN_JSON_NUMBER && rn_json_seconds(token, &params->max_wait_ns) &&
-               params->max_wait_ns > 0 && params->max_wait_ns <= RN_REPLY_DELAY_MAX_NS))
+    if (token->kind != (word ? RN_JSON_STRING : RN_JSON_NUMBER) ||
+        !rn_params_parse_wait(into, token->text))
         return rn_json_object_to(json, token->at,
                                  "\"wait\" must be \"return\", \"hold\" or the longest wait in "
                                  "seconds, up to 60");

@@ -39,6 +39,8 @@ struct rn_params {
     bool shadow;      /* refuse and delay nothing */
     bool keep_places; /* a check answers with the lease of its places */
     bool full;        /* RESP: the reply is for a gateway */
+    bool line;        /* RESP: which waits in line under `line_id`, and delays the request itself */
+    uint64_t line_id;
     enum rn_wait wait;
     int64_t max_wait_ns;    /* a longer delay is a refusal; 0: as the rules say */
     int64_t for_ns;         /* of a lease or reservation; 0: not given */
@@ -82,6 +84,9 @@ int rn_params_parse_limit(struct rn_slice text, struct ration_limit *limit,
 /* The same into params->limit, with the algorithm's name if its data is not NULL. */
 int rn_params_set_limit(struct rn_params *params, struct rn_slice text, struct rn_slice algorithm,
                         struct ration_error *error);
+
+/* How long to wait: hold, return, or seconds up to 60. False: something else. */
+bool rn_params_parse_wait(struct rn_params *params, struct rn_slice text);
 
 /* A decimal number such as 0.7, -12 or 1e6. False: something else. */
 bool rn_params_parse_number(struct rn_slice text, double *value);

@@ -52,6 +52,7 @@ struct ration {
     struct rn_arena variants;   /* how the limits are linked */
     uint64_t capacity;          /* live keys that fit, whatever their limits; atomically */
     bool shadow;                /* ration_shadow_set: the whole service; atomically */
+    bool lines_in_rules;        /* a rule in force has a line; atomically */
 };
 
 /* From now on nodes share the limits, through the store that each thread gives to rn_fallback_use,
@@ -88,6 +89,12 @@ rn_limiter_find(const struct ration *r, const struct ration_charge *c, struct rn
     if (rn_unlikely(c->ad_hoc != NULL))
         return rn_limiter_compile(r, c->ad_hoc, own) ? own : NULL;
     return rn_likely(c->limit < r->limit_count) ? &r->limits[c->limit] : NULL;
+}
+
+/* Whether a request may have to wait in line under the rules in force. */
+static inline bool rn_limiter_rules_have_lines(const struct ration *r)
+{
+    return __atomic_load_n(&r->lines_in_rules, __ATOMIC_RELAXED);
 }
 
 static inline int64_t rn_limiter_now(const struct ration *r, int64_t now_ns)

@@ -57,7 +57,8 @@ take_lean(struct ration *r, const struct rn_compiled *l, struct ration_charge *c
 {
     struct rn_charge charge;
 
-    if (rn_pause_any(&r->pauses) && !c->waiter && rn_pause_settle(r, l, c, now_ns))
+    if (rn_pause_any(&r->pauses) && !c->waiter &&
+        rn_pause_settle(r, l, c, now_ns = rn_limiter_now(r, now_ns)))
         return 0;
     ask_take(&charge, l, c);
     if (rn_unlikely(may_wait(r, charge.key, c)))
@@ -128,7 +129,8 @@ static void take_chunk(struct ration *r, struct ration_charge *c, size_t n, int6
             take_in_batch(r, l, &c[i], now_ns);
             continue;
         }
-        if (rn_pause_any(&r->pauses) && rn_pause_settle(r, l, &c[i], now_ns))
+        if (rn_pause_any(&r->pauses) &&
+            rn_pause_settle(r, l, &c[i], now_ns = rn_limiter_now(r, now_ns)))
             continue;
         ask_take(&k.charges[k.n], l, &c[i]);
         if (rn_unlikely(any) && rn_lines_may_stand(r->lines, k.charges[k.n].key)) {

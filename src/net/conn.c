@@ -456,6 +456,11 @@ void rn_conn_close(struct rn_conn *conn)
     touch(conn);
 }
 
+bool rn_conn_is_gone(const struct rn_conn *conn)
+{
+    return conn->life >= RN_LIFE_BROKEN;
+}
+
 bool rn_conn_draining(const struct rn_conn *conn)
 {
     return conn->loop->draining;

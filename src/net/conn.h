@@ -140,5 +140,7 @@ void rn_conn_close(struct rn_conn *conn);
 bool rn_conn_draining(const struct rn_conn *conn);
 /* Whether there is input that `received` has not been given. Costs a system call. */
 bool rn_conn_has_input(const struct rn_conn *conn);
+/* The connection has ended, though `closed` may not have been called yet: nothing can be sent. */
+bool rn_conn_is_gone(const struct rn_conn *conn);
 
 #endif

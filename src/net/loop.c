@@ -46,6 +46,8 @@ static void on_wake(uv_async_t *wake)
 
     rn_loop_update(loop);
     loop->woken(loop);
+    if (loop->wake_call)
+        loop->wake_call(loop->wake_arg);
 }
 
 int rn_loop_init(struct rn_loop *loop, struct rn_server *server, unsigned index)
@@ -100,6 +102,12 @@ void rn_loop_run_while(struct rn_loop *loop, bool (*is_busy)(const void *arg), c
 void rn_loop_wake(struct rn_loop *loop)
 {
     uv_async_send(&loop->wake);
+}
+
+void rn_loop_on_wake(struct rn_loop *loop, void (*call)(void *arg), void *arg)
+{
+    loop->wake_call = call;
+    loop->wake_arg = arg;
 }
 
 void rn_loop_drain(struct rn_loop *loop)

@@ -15,6 +15,7 @@
 #include "net/conn.h"
 #include "net/conn_life.h"
 #include "net/listener.h"
+#include "net/server.h"
 #include "net/wheel.h"
 
 #define RN_READ_BYTES ((size_t)64 << 10)
@@ -54,7 +55,9 @@ struct rn_loop {
     _Atomic size_t cut_from; /* too much incomplete input: end messages from this size on;
                                 0: nothing to do */
     int64_t in_vain_ns;      /* do not look for quiet connections before this time */
-    void (*woken)(struct rn_loop *loop); /* after rn_loop_wake */
+    void (*woken)(struct rn_loop *loop); /* after rn_loop_wake, */
+    void (*wake_call)(void *arg);        /* and then this, if any */
+    void *wake_arg;
     char input[RN_READ_BYTES];
 };
 
@@ -64,8 +67,6 @@ int rn_loop_init(struct rn_loop *loop, struct rn_server *server, unsigned index)
 void rn_loop_run(struct rn_loop *loop);
 /* Closes everything that is left. Must not be called while it runs. */
 void rn_loop_done(struct rn_loop *loop);
-/* Any thread. */
-void rn_loop_wake(struct rn_loop *loop);
 
 /* Stops accepting and closes connections as they become idle. The loop ends with the last
  * of them. */

@@ -110,6 +110,10 @@ struct rn_loop *rn_server_control(struct rn_server *server);
 unsigned rn_loop_index(const struct rn_loop *loop);
 /* For timers in the loop's thread. */
 struct rn_wheel *rn_loop_wheel(struct rn_loop *loop);
+/* Any thread: the loop calls what rn_loop_on_wake has set, soon. It may do so at other times. */
+void rn_loop_wake(struct rn_loop *loop);
+/* In the loop's thread; NULL: nothing is called any more. */
+void rn_loop_on_wake(struct rn_loop *loop, void (*call)(void *arg), void *arg);
 /* From worker_ends, or after rn_server_run for the control loop: goes on with outgoing connections
  * and timers until `is_busy` is false, for `most_ns` at most. */
 void rn_loop_run_while(struct rn_loop *loop, bool (*is_busy)(const void *arg), const void *arg,

@@ -216,11 +216,15 @@ int rn_server_run(struct rn_server *server, const struct rn_server_calls *calls,
     } else {
         rn_loop_run(&server->control);
     }
+    /* Workers wake each other: none is freed while another runs. */
+    for (unsigned i = 0; i < server->options.workers; i++)
+        if (server->workers[i])
+            pthread_join(server->workers[i]->thread, NULL);
     for (unsigned i = 0; i < server->options.workers; i++) {
         struct rn_worker *worker = server->workers[i];
+
         if (!worker)
             continue;
-        pthread_join(worker->thread, NULL);
         rn_loop_done(&worker->loop);
         free(worker);
     }

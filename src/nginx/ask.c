@@ -2,18 +2,24 @@
 /*
  * Asking rationd about a request: one command, one reply, and a deadline that starts when
  * the handler first sees the request. Without a decision by then, or without a connection,
- * the rules of this nginx decide by on_store_failure.
+ * the rules of this nginx decide by on_store_failure. The reply may also be that the request
+ * stands in line (rationd_line.c).
  */
 #include "nginx/link.h"
 #include "nginx/module.h"
+#include "wire/format.h"
 #include "wire/parsed_decision.h"
 #include "wire/resp.h"
 
-#define WORDS_BESIDE 5 /* RATION.CHECK WAIT return LEASE FULL */
+#define WORDS_BESIDE 5 /* RATION.CHECK LEASE FULL LINE id, or WAIT return in place of the last */
 
-/* WAIT return: nginx delays the request itself. LEASE: take places with the same command. */
-static void write_command(struct rn_buf *out, const struct ration_request *request)
+/* LEASE: take places with the same command. LINE: tell later, if the request must wait in line;
+ * nginx itself delays the request, as with WAIT return. */
+static void write_command(struct rn_buf *out, const struct ration_request *request,
+                          const struct rn_ngx_link *link)
 {
+    char id[RN_FORMAT_U64_MAX];
+
     rn_buf_clear(out);
     rn_resp_put_array(out, WORDS_BESIDE + 2 * request->count + request->shadow);
     rn_resp_put_bulk(out, RN_SLICE("RATION.CHECK"));
@@ -23,7 +29,13 @@ static void write_command(struct rn_buf *out, const struct ration_request *reque
         rn_resp_put_bulk(out, (struct rn_slice){a->name, a->name_len});
         rn_resp_put_bulk(out, (struct rn_slice){a->value, a->value_len});
     }
-    rn_buf_put_literal(out, "$4\r\nWAIT\r\n$6\r\nreturn\r\n$5\r\nLEASE\r\n$4\r\nFULL\r\n");
+    rn_buf_put_literal(out, "$5\r\nLEASE\r\n$4\r\nFULL\r\n");
+    if (link->without_lines) {
+        rn_buf_put_literal(out, "$4\r\nWAIT\r\n$6\r\nreturn\r\n");
+    } else {
+        rn_buf_put_literal(out, "$4\r\nLINE\r\n");
+        rn_resp_put_bulk(out, (struct rn_slice){id, (size_t)(rn_format_u64(id, link->next) - id)});
+    }
     if (request->shadow)
         rn_resp_put_bulk(out, RN_SLICE("SHADOW"));
 }
@@ -42,7 +54,7 @@ static bool is_acceptable(const struct ration_request *request, const struct rn_
 
 /* --- replies ------------------------------------------------------------------------------ */
 
-static void finish(struct rn_ngx_context *context, enum rn_ngx_question question)
+void rn_ngx_ask_done(struct rn_ngx_context *context, enum rn_ngx_question question)
 {
     rn_ngx_context_stop(context);
     context->question = question;
@@ -69,9 +81,9 @@ static enum reply_kind read_reply(struct rn_ngx_link *link, struct rn_slice repl
     return ERROR;
 }
 
-static bool on_reply(struct rn_ngx_link *link, void *arg, struct rn_slice reply)
+bool rn_ngx_ask_answer(struct rn_ngx_context *context, struct rn_slice reply)
 {
-    struct rn_ngx_context *context = arg;
+    struct rn_ngx_link *link = context->link;
     struct rn_parsed_decision parsed = {.outcome = &link->worker->outcome};
     enum reply_kind kind = read_reply(link, reply, &parsed);
 
@@ -79,11 +91,26 @@ static bool on_reply(struct rn_ngx_link *link, void *arg, struct rn_slice reply)
         rn_ngx_ticket_keep(context, link, parsed.charge, &context->charge) == NGX_OK &&
         rn_ngx_ticket_keep(context, link, parsed.turn, &context->turn) == NGX_OK) {
         rn_ngx_link_kept(link);
-        finish(context, RN_NGX_ANSWERED);
+        rn_ngx_ask_done(context, RN_NGX_ANSWERED);
     } else {
-        finish(context, RN_NGX_UNANSWERED);
+        rn_ngx_ask_done(context, RN_NGX_UNANSWERED);
     }
     return kind != GARBAGE;
+}
+
+static bool on_reply(struct rn_ngx_link *link, void *arg, struct rn_slice reply)
+{
+    struct rn_ngx_context *context = arg;
+    uint64_t id, max_ms;
+
+    if (!reply.data || !rn_parsed_decision_read_wait(reply, &id, &max_ms))
+        return rn_ngx_ask_answer(context, reply);
+    rn_ngx_link_kept(link);
+    if (rn_ngx_rationd_line_begin(context, id, max_ms) != NGX_OK) {
+        rn_ngx_rationd_line_leave(link, id);
+        rn_ngx_ask_done(context, RN_NGX_UNANSWERED);
+    }
+    return true;
 }
 
 /* After the deadline the rules of this nginx have decided, and both have charged: only places
@@ -91,8 +118,14 @@ static bool on_reply(struct rn_ngx_link *link, void *arg, struct rn_slice reply)
 static bool discard(struct rn_ngx_link *link, struct rn_slice reply, bool client_gone)
 {
     struct rn_parsed_decision parsed = {.outcome = &link->worker->outcome};
-    enum reply_kind kind = read_reply(link, reply, &parsed);
+    enum reply_kind kind;
+    uint64_t id, max_ms;
 
+    if (reply.data && rn_parsed_decision_read_wait(reply, &id, &max_ms)) {
+        rn_ngx_rationd_line_leave(link, id);
+        return true;
+    }
+    kind = read_reply(link, reply, &parsed);
     if (kind == DECISION && parsed.lease.data)
         rn_ngx_lease_release(link, parsed.lease);
     if (kind == DECISION && parsed.turn.data && client_gone)
@@ -112,13 +145,18 @@ static bool on_unwanted_reply(struct rn_ngx_link *link, void *arg, struct rn_sli
     return discard(link, reply, true);
 }
 
+bool rn_ngx_ask_discard(struct rn_ngx_link *link, struct rn_slice reply)
+{
+    return discard(link, reply, true);
+}
+
 static void on_deadline(ngx_event_t *event)
 {
     struct rn_ngx_context *context = event->data;
     struct rn_ngx_link *link = context->link;
 
     rn_ngx_link_forget(link, context->number, on_late_reply);
-    finish(context, RN_NGX_UNANSWERED);
+    rn_ngx_ask_done(context, RN_NGX_UNANSWERED);
     rn_ngx_link_missed(link);
 }
 
@@ -157,7 +195,7 @@ ngx_int_t rn_ngx_ask(struct rn_ngx_context *context)
     if (!link ||
         rn_ngx_attributes_read(context->request, context->worker, true, &request) != NGX_OK)
         return NGX_DECLINED;
-    write_command(command, &request);
+    write_command(command, &request, link);
     if (command->failed) {
         rn_buf_done(command);
         return NGX_DECLINED;

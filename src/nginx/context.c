@@ -26,6 +26,10 @@ RN_HOT static void end(void *data)
 
     if (context->question == RN_NGX_ASKED)
         rn_ngx_ask_end(context);
+    if (context->question == RN_NGX_IN_LINE)
+        rn_ngx_rationd_line_end(context);
+    if (context->waiter)
+        rn_ngx_line_end(context);
     rn_ngx_context_stop(context);
     if (context->waiting)
         rn_ngx_delay_end(context);

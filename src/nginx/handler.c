@@ -23,6 +23,8 @@ static enum rn_ngx_status status_of(const struct ration_outcome *outcome, bool o
             said = l->shadow ? RN_NGX_STATUS_REJECTED_DRY_RUN : RN_NGX_STATUS_REJECTED;
         else if (delay_ns > 0 && l->verdict.delay_ns > 0)
             said = l->shadow ? RN_NGX_STATUS_DELAYED_DRY_RUN : RN_NGX_STATUS_DELAYED;
+        else if (outcome->waited_ns > 0 && !l->shadow)
+            said = RN_NGX_STATUS_DELAYED;
         if (said > status)
             status = said;
     }
@@ -34,7 +36,7 @@ static void keep_decision(struct rn_ngx_context *context, const struct ration_ou
 {
     if (!outcome->decision.allowed)
         context->verdict = RN_NGX_REFUSED;
-    else if (outcome->delay_ns > 0)
+    else if (outcome->delay_ns > 0 || outcome->waited_ns > 0)
         context->verdict = RN_NGX_DELAYED;
     else if (outcome->shadow_refused)
         context->verdict = RN_NGX_SHADOWED;
@@ -46,6 +48,7 @@ static void keep_decision(struct rn_ngx_context *context, const struct ration_ou
     context->ban_level = outcome->level;
     context->remaining = outcome->decision.verdict.remaining;
     context->delay_ns = outcome->decision.allowed ? outcome->delay_ns : 0;
+    context->waited_ns = outcome->waited_ns;
     memcpy(context->rule, outcome->rule, sizeof context->rule);
 }
 
@@ -75,7 +78,12 @@ static void log_verdict(const struct rn_ngx_context *context, const struct ratio
     /* A deny list has no rule. */
     const char *by = context->rule[0] != '\0' ? context->rule : "a list or a ban";
     int64_t retry_ns = outcome->decision.verdict.retry_after_ns;
+    ngx_msec_t waited_ms = rn_ngx_milliseconds(context->waited_ns);
 
+    if (waited_ms != 0) {
+        ngx_log_error(level + (level < NGX_LOG_DEBUG), log, 0,
+                      "ration: waited %M ms in line of \"%s\"", waited_ms, by);
+    }
     switch (context->verdict) {
     case RN_NGX_REFUSED:
         if (outcome->level != 0) {
@@ -98,6 +106,8 @@ static void log_verdict(const struct rn_ngx_context *context, const struct ratio
                       shadow_rule(outcome), rn_ngx_milliseconds(outcome->shadow_delay_ns));
         break;
     case RN_NGX_DELAYED:
+        if (context->delay_ns == 0)
+            break;
         level += level < NGX_LOG_DEBUG;
         ngx_log_error(level, log, 0, "ration: delayed by \"%s\" for %M ms", context->rule,
                       rn_ngx_milliseconds(context->delay_ns));
@@ -108,7 +118,7 @@ static void log_verdict(const struct rn_ngx_context *context, const struct ratio
     }
 }
 
-/* Fills the worker's outcome; 0, or an error code after logging it. */
+/* Fills the worker's outcome; 0, RATION_EWAITS, or an error code after logging it. */
 static int decide(struct rn_ngx_context *context)
 {
     struct rn_ngx_worker *worker = context->worker;
@@ -117,11 +127,16 @@ static int decide(struct rn_ngx_context *context)
 
     if (context->question == RN_NGX_ANSWERED)
         return 0;
-    if (rn_ngx_attributes_read(context->request, worker, false, &request) == NGX_OK)
+    if (rn_ngx_attributes_read(context->request, worker, false, &request) == NGX_OK) {
+        if (worker->waiting)
+            rn_ngx_line_allow(context, &request);
         code = context->question == RN_NGX_UNANSWERED
                    ? rn_fallback_decide(worker->limiter, &request, RATION_NOW, &worker->outcome)
                    : ration_decide(worker->limiter, &request, RATION_NOW, &worker->outcome);
-    if (code != 0) {
+    }
+    if (code == 0 && context->rationd_line)
+        worker->outcome.waited_ns += context->rationd_line->waited_ns;
+    if (code != 0 && code != RATION_EWAITS) {
         ngx_log_error(NGX_LOG_ERR, context->request->connection->log, 0,
                       "ration: no decision could be made: %s",
                       code == RATION_EINVAL ? "more limits apply than can be decided together"
@@ -149,9 +164,14 @@ RN_HOT static ngx_int_t rule_on(struct rn_ngx_context *context)
 {
     const struct rn_ngx_location *location = rn_ngx_location_of(context->request);
     struct ration_outcome *outcome = &context->worker->outcome;
+    int code = decide(context);
 
+    if (code == RATION_EWAITS)
+        return rn_ngx_line_wait(context);
     context->ruled = true;
-    if (decide(context) != 0)
+    if (context->waiter)
+        rn_ngx_line_end(context);
+    if (code != 0)
         return NGX_HTTP_SERVICE_UNAVAILABLE;
     /* Directives of the location come before settings of the rule. */
     if (location->headers != RN_NGX_HEADERS_OF_RULE)
@@ -199,7 +219,7 @@ RN_HOT ngx_int_t rn_ngx_handler(ngx_http_request_t *r)
     context = rn_ngx_context_find(r);
     if (!context)
         return begin(r, worker);
-    if (context->question == RN_NGX_ASKED)
+    if (context->question == RN_NGX_ASKED || context->question == RN_NGX_IN_LINE)
         return rn_ngx_pause(context);
     if (!context->ruled)
         return rule_on(context);

@@ -14,6 +14,7 @@
 #define LATER_MAX 1024 /* commands */
 
 #define PING RN_SLICE("*1\r\n$4\r\nPING\r\n")
+#define LEAVE RN_SLICE("*2\r\n$12\r\nRATION.LEAVE\r\n$1\r\n0\r\n")
 
 /* --- the end of a connection ------------------------------------------------------------ */
 
@@ -35,12 +36,15 @@ static void close_connection(struct rn_ngx_link *link)
 
 static bool take_reply(struct rn_ngx_link *link, struct rn_slice reply)
 {
+    if (link->first == link->next)
+        return false;
     uint64_t at = link->first++ % RN_NGX_OWED;
 
     return !link->owed[at].on_reply || link->owed[at].on_reply(link, link->owed[at].arg, reply);
 }
 
-/* Callbacks run last: they may find that nothing can be asked. */
+/* Callbacks run last: they may find that nothing can be asked. Those in line were asked about
+ * before the others. */
 static void lose(struct rn_ngx_link *link, struct rn_ngx_loss loss)
 {
     ngx_msec_t last = link->wait_ms > WAIT_MIN_MS ? link->wait_ms : WAIT_MIN_MS;
@@ -54,6 +58,7 @@ static void lose(struct rn_ngx_link *link, struct rn_ngx_loss loss)
     /* At random, so that workers do not connect all at once. */
     link->wait_ms = WAIT_MIN_MS + (ngx_msec_t)ngx_random() % (most - WAIT_MIN_MS + 1);
     ngx_add_timer(&link->again, link->wait_ms);
+    rn_ngx_rationd_line_lost(link);
     while (link->first != link->next)
         (void)take_reply(link, (struct rn_slice){NULL, 0});
 }
@@ -219,8 +224,10 @@ static bool take_replies(struct rn_ngx_link *link)
 
         if (answer == RN_PARSE_MORE)
             break;
-        if (answer == RN_PARSE_BAD || link->first == link->next ||
-            !take_reply(link, (struct rn_slice){link->in.data + done, end - done})) {
+        struct rn_slice reply = {link->in.data + done, end - done};
+
+        if (answer == RN_PARSE_BAD || !(reply.data[0] == '>' ? rn_ngx_rationd_line_turn(link, reply)
+                                                             : take_reply(link, reply))) {
             lose(link, (struct rn_ngx_loss){.why = link->denial ? link->denial
                                                                 : "sent what is not a reply",
                                             .lasting = link->denial != NULL});
@@ -342,7 +349,8 @@ static void attempt(struct rn_ngx_link *link)
     if (!link->server->tls)
         open_for_commands(link, connection);
     if ((password.len != 0 && push(link, password, on_auth, NULL) == 0) ||
-        push(link, PING, on_pong, NULL) == 0)
+        push(link, PING, on_pong, NULL) == 0 ||
+        push(link, LEAVE, rn_ngx_rationd_line_known, NULL) == 0)
         drop(link, "cannot be asked", NGX_ENOMEM);
     else if (link->server->tls && code == NGX_OK)
         on_connected(connection->write);
@@ -361,6 +369,7 @@ static void on_again(ngx_event_t *event)
 void rn_ngx_link_open(struct rn_ngx_link *link)
 {
     link->first = link->next = 1; /* 0 means "not sent" */
+    rn_ngx_rationd_line_init(link);
     link->quiet = *link->log;
     link->quiet.log_level = NGX_LOG_EMERG;
     link->again.handler = on_again;

@@ -16,7 +16,8 @@
  *   UP         can be asked
  *
  * A command is sent at most once: never again on another connection. When the caller stops
- * waiting for a reply, another function receives that reply in its place.
+ * waiting for a reply, another function receives that reply in its place. Pushes, which come
+ * between replies, go to rationd_line.c.
  */
 #ifndef RN_NGINX_LINK_H
 #define RN_NGINX_LINK_H
@@ -50,6 +51,7 @@ struct rn_ngx_link {
     bool hopeful;       /* the first attempt: assume that it will succeed */
     const char *denial; /* why the server refuses us; NULL: it does not */
     bool logged_error;  /* that rationd answers with errors */
+    bool without_lines; /* it is older than LINE: nothing can wait there */
     ngx_uint_t attempts;
     ngx_event_t again;  /* WAITING: next attempt; GREETING: its deadline */
     ngx_event_t flush;  /* at the end of the round */
@@ -61,6 +63,8 @@ struct rn_ngx_link {
     struct rn_buf later;    /* commands for the next connection, */
     ngx_uint_t later_count; /* and their number */
     uint64_t first, next;   /* numbers of the oldest command without a reply, and of the next */
+    ngx_rbtree_t in_line;   /* requests that stand in line there, by their number */
+    ngx_rbtree_node_t nobody;
     struct {
         rn_ngx_on_reply *on_reply;
         void *arg;

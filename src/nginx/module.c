@@ -16,6 +16,8 @@ static void *new_main(ngx_conf_t *cf)
 {
     struct rn_ngx_main *main = ngx_pcalloc(cf->pool, sizeof *main);
 
+    if (main)
+        main->waiting = NGX_CONF_UNSET;
     if (!main || ngx_array_init(&main->rule_files, cf->pool, 4, sizeof(char *)) != NGX_OK ||
         ngx_array_init(&main->servers, cf->pool, 2, sizeof(struct rn_ngx_server *)) != NGX_OK)
         return NULL;
@@ -190,6 +192,7 @@ static char *read_attribute(ngx_conf_t *cf, ngx_command_t *command, void *conf)
 }
 
 static ngx_conf_num_bounds_t status_bounds = {ngx_conf_check_num_bounds, 400, 599};
+static ngx_conf_num_bounds_t waiting_bounds = {ngx_conf_check_num_bounds, 0, 1000000};
 
 static ngx_conf_enum_t modes[] = {
     {ngx_string("off"), RN_NGX_OFF},
@@ -237,6 +240,12 @@ static ngx_conf_enum_t levels[] = {
 static ngx_command_t commands[] = {
     DIRECTIVE("ration_rules", IN_MAIN | NGX_CONF_1MORE, rn_ngx_rules_read, MAIN),
     DIRECTIVE("ration_zone", IN_MAIN | NGX_CONF_TAKE123, read_zone, MAIN),
+    {.name = ngx_string("ration_waiting"),
+     .type = IN_MAIN | NGX_CONF_TAKE1,
+     .set = ngx_conf_set_num_slot,
+     .conf = NGX_HTTP_MAIN_CONF_OFFSET,
+     .offset = offsetof(struct rn_ngx_main, waiting),
+     .post = &waiting_bounds},
     DIRECTIVE("ration_server", ANYWHERE | NGX_CONF_1MORE, rn_ngx_server_read, LOC),
     DIRECTIVE("ration_attribute", ANYWHERE | NGX_CONF_TAKE2, read_attribute, LOC),
     FIELD("ration_status", ngx_conf_set_num_slot, status, &status_bounds),

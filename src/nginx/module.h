@@ -8,7 +8,8 @@
  *   handler.c           one decision for each request of a client
  *   attributes.c        the request as rules see it
  *   context.c           what the module keeps of a request until it ends
- *   delay.c             requests that wait
+ *   delay.c             requests that are delayed
+ *   line.c              requests that stand in line in this worker
  *   places.c            places of concurrency limits, here or at rationd, kept as long as the
  *                       request lasts
  *   charge_later.c      limits that are charged by the status of the response
@@ -23,6 +24,7 @@
  *   server.c            the connections to one rationd
  *   link.c, tls.c       one connection
  *   ask.c               one question, its answer or its deadline
+ *   rationd_line.c      requests that stand in line at rationd
  *   ticket.c            what goes back to rationd later: places, turns, charges
  *
  * A worker has one thread: nothing here is locked.
@@ -36,6 +38,7 @@
 #include <ngx_http.h>
 
 #include <ration/rules.h>
+#include <ration/wait.h>
 
 #include "base/buf.h"
 #include "base/hints.h"
@@ -59,6 +62,8 @@ struct rn_ngx_needed {
     ngx_str_t *headers; /* names of attributes, with the prefix */
 };
 
+struct rn_ngx_waiter;
+
 /* One worker process. From `outcome` on: scratch memory for the current request. */
 struct rn_ngx_worker {
     struct ration *limiter;
@@ -67,6 +72,11 @@ struct rn_ngx_worker {
     unsigned observes;                  /* signals are about requests of some rule: 1 */
     ngx_event_t refresh;                /* reads overrides and bans that others changed */
     bool refresh_failed;
+    struct ration_waiting *waiting; /* requests in lines of this worker; NULL: no rule has a line */
+    ngx_queue_t in_line;            /* their waiters */
+    struct rn_ngx_waiter *spare;    /* of requests that are not in line; NULL: make one */
+    ngx_event_t turns;              /* when the next of them has its turn */
+    bool ending;                    /* the worker finishes its requests and ends */
     struct ration_outcome outcome;
     struct rn_buf text;    /* headers or a body */
     struct rn_buf names;   /* of attributes */
@@ -100,7 +110,8 @@ struct rn_ngx_main {
     size_t bytes;               /* 0: as in the file, or the library's own size */
     size_t usage_bytes;         /* the same for usage */
     bool zone_given;
-    bool used; /* some location has `ration on` or `shadow` */
+    bool used;         /* some location has `ration on` or `shadow` */
+    ngx_int_t waiting; /* the most that may stand in line in a worker; unset: the library's own */
     struct rn_ngx_worker *worker;
 };
 
@@ -148,12 +159,22 @@ struct rn_ngx_link *rn_ngx_server_pick(const struct rn_ngx_server *server);
 /* In a worker: opens or closes all connections. */
 ngx_int_t rn_ngx_servers_open(const struct rn_ngx_main *main, ngx_cycle_t *cycle);
 void rn_ngx_servers_close(const struct rn_ngx_main *main);
+/* Nobody stands in line there longer than that: the worker ends. */
+void rn_ngx_servers_end_by(const struct rn_ngx_main *main, ngx_msec_t ms);
 
 /* In the master: creates the file of the table, owned by the user of the workers. An error
  * prevents the start of nginx, but not a reload. */
 ngx_int_t rn_ngx_zone_prepare(ngx_cycle_t *cycle);
 ngx_int_t rn_ngx_zone_open(ngx_cycle_t *cycle);
 void rn_ngx_zone_close(ngx_cycle_t *cycle);
+
+/* The lines of a worker, if one of the rules has a line. NGX_ERROR: out of memory. */
+ngx_int_t rn_ngx_lines_open(struct rn_ngx_worker *worker, const struct rn_ngx_main *main,
+                            ngx_log_t *log);
+/* Requests that still wait leave their lines. */
+void rn_ngx_lines_close(struct rn_ngx_worker *worker);
+/* From now on nobody waits longer than that: the worker ends. */
+void rn_ngx_lines_end_by(struct rn_ngx_worker *worker, ngx_msec_t ms);
 
 /* --- one request ---------------------------------------------------------------------------- */
 
@@ -180,6 +201,7 @@ enum rn_ngx_status {
 enum rn_ngx_question {
     RN_NGX_UNASKED,
     RN_NGX_ASKED,
+    RN_NGX_IN_LINE,    /* rationd lets it stand in line, and tells the answer later */
     RN_NGX_ANSWERED,   /* the answer is in the worker's outcome until another request runs */
     RN_NGX_UNANSWERED, /* no answer in time, or no connection to ask on */
 };
@@ -189,6 +211,15 @@ struct rn_ngx_lease;
 struct rn_ngx_ticket;
 struct rn_ngx_charge_later;
 struct rn_ngx_outcome;
+
+/* A request that stands, or stood, in line at rationd. */
+struct rn_ngx_rationd_line {
+    ngx_rbtree_node_t node; /* key: the number of its command */
+    struct rn_ngx_context *context;
+    int64_t since_ns;  /* of the table's clock */
+    int64_t most_ns;   /* that it may wait from then on */
+    int64_t waited_ns; /* how long it did, once it is over */
+};
 
 /* A request of a client from its decision to its end, internal redirects included. Lives in
  * the request's pool. */
@@ -203,14 +234,17 @@ struct rn_ngx_context {
     enum rn_ngx_verdict verdict;
     enum rn_ngx_status rate_status, concurrency_status;
     enum rn_ngx_question question;
-    ngx_str_t headers;                 /* lines with CRLF */
-    int64_t delay_ns;                  /* 0: none */
-    struct ration_outcome *outcome;    /* while waiting: to give it back */
-    struct rn_ngx_places *places;      /* of this nginx; NULL: none */
-    struct rn_ngx_link *link;          /* the connection that was asked */
-    struct rn_ngx_lease *lease;        /* places of rationd; NULL: none */
-    struct rn_ngx_ticket *charge;      /* what rationd charges by outcome; NULL: nothing */
-    struct rn_ngx_ticket *turn;        /* in a queue of rationd; NULL: none to give back */
+    ngx_str_t headers;                        /* lines with CRLF */
+    int64_t delay_ns;                         /* 0: none */
+    int64_t waited_ns;                        /* in line; 0: not at all */
+    struct rn_ngx_waiter *waiter;             /* in a line of this worker; NULL: in none */
+    struct rn_ngx_rationd_line *rationd_line; /* NULL: never was in line there */
+    struct ration_outcome *outcome;           /* while waiting: to give it back */
+    struct rn_ngx_places *places;             /* of this nginx; NULL: none */
+    struct rn_ngx_link *link;                 /* the connection that was asked */
+    struct rn_ngx_lease *lease;               /* places of rationd; NULL: none */
+    struct rn_ngx_ticket *charge;             /* what rationd charges by outcome; NULL: nothing */
+    struct rn_ngx_ticket *turn;               /* in a queue of rationd; NULL: none to give back */
     struct rn_ngx_charge_later *later; /* what this nginx charges by outcome; NULL: nothing */
 
     char rule[RATION_NAME_SIZE]; /* that decided; empty: none applied */
@@ -247,6 +281,30 @@ ngx_int_t rn_ngx_handler(ngx_http_request_t *r);
 ngx_int_t rn_ngx_ask(struct rn_ngx_context *context);
 /* At the end of a request whose question is ASKED. */
 void rn_ngx_ask_end(struct rn_ngx_context *context);
+/* Goes on with the request. Afterwards the context may be gone. */
+void rn_ngx_ask_done(struct rn_ngx_context *context, enum rn_ngx_question question);
+/* The same by what rationd said. False: this cannot be an answer. */
+bool rn_ngx_ask_answer(struct rn_ngx_context *context, struct rn_slice reply);
+/* Nobody wants this answer any more: gives back what it holds. */
+bool rn_ngx_ask_discard(struct rn_ngx_link *link, struct rn_slice reply);
+
+/* A new connection, on which nobody waits. */
+void rn_ngx_rationd_line_init(struct rn_ngx_link *link);
+/* Receives the reply to RATION.LEAVE of nobody, which a rationd that is older than lines does not
+ * know. */
+bool rn_ngx_rationd_line_known(struct rn_ngx_link *link, void *arg, struct rn_slice reply);
+/* rationd has answered `WAIT id max_ms`. NGX_ERROR: out of memory, or impossible values. */
+ngx_int_t rn_ngx_rationd_line_begin(struct rn_ngx_context *context, uint64_t id, uint64_t max_ms);
+/* Tells rationd that nobody waits under this number any more. */
+void rn_ngx_rationd_line_leave(struct rn_ngx_link *link, uint64_t id);
+/* At the end of a request whose question is IN_LINE. */
+void rn_ngx_rationd_line_end(struct rn_ngx_context *context);
+/* A push. False: it is not one of rationd. */
+bool rn_ngx_rationd_line_turn(struct rn_ngx_link *link, struct rn_slice push);
+/* The connection was lost. */
+void rn_ngx_rationd_line_lost(struct rn_ngx_link *link);
+/* Nobody stands in line longer than that; the rules of this nginx decide then. */
+void rn_ngx_rationd_line_end_by(struct rn_ngx_link *link, ngx_msec_t ms);
 
 /* Keeps the places in the reply, if any, until the request ends. NGX_ERROR: out of memory;
  * the places are released. */
@@ -275,6 +333,14 @@ void rn_ngx_ticket_send(struct rn_ngx_link *link, struct rn_slice name, struct r
 ngx_int_t rn_ngx_pause(struct rn_ngx_context *context);
 /* Runs the phases again from the handler on. Afterwards the context may be gone. */
 void rn_ngx_resume(struct rn_ngx_context *context);
+
+/* Lets the request stand in line, if the rules say so. */
+void rn_ngx_line_allow(struct rn_ngx_context *context, struct ration_request *request);
+/* The decision was RATION_EWAITS: suspends the request until its turn. NGX_AGAIN, or the status of
+ * an error. */
+ngx_int_t rn_ngx_line_wait(struct rn_ngx_context *context);
+/* The request stands in line no more: it is decided, or its client has gone. */
+void rn_ngx_line_end(struct rn_ngx_context *context);
 
 /* Delays the request for delay_ns from now_ns on: NGX_AGAIN. */
 ngx_int_t rn_ngx_delay_begin(struct rn_ngx_context *context, int64_t now_ns);

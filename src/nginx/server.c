@@ -79,3 +79,12 @@ void rn_ngx_servers_close(const struct rn_ngx_main *main)
         all[i]->links = NULL;
     }
 }
+
+void rn_ngx_servers_end_by(const struct rn_ngx_main *main, ngx_msec_t ms)
+{
+    struct rn_ngx_server **all = main->servers.elts;
+
+    for (ngx_uint_t i = 0; i < main->servers.nelts; i++)
+        for (ngx_uint_t j = 0; all[i]->links && j < all[i]->connections; j++)
+            rn_ngx_rationd_line_end_by(&all[i]->links[j], ms);
+}

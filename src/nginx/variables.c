@@ -6,6 +6,7 @@
  *   $ration_rule        that decided
  *   $ration_remaining   units left of its limit
  *   $ration_delay       seconds, such as 0.250
+ *   $ration_waited      seconds in line before the decision
  *   $ration_ban_level   of the ban by which a rule with `escalate` refused, from 1 on
  *   $ration_source      where it was decided: rationd or zone
  *   $ration_rate_status, $ration_concurrency_status
@@ -86,16 +87,16 @@ static ngx_int_t get_ban_level(ngx_http_request_t *r, ngx_http_variable_value_t 
                 (struct rn_slice){text, (size_t)(rn_format_u64(text, context->ban_level) - text)});
 }
 
-static ngx_int_t get_delay(ngx_http_request_t *r, ngx_http_variable_value_t *v, uintptr_t data)
+/* `data`: whether that in line. */
+static ngx_int_t get_time(ngx_http_request_t *r, ngx_http_variable_value_t *v, uintptr_t data)
 {
     const struct rn_ngx_context *context = rn_ngx_context_find(r);
     u_char text[NGX_INT64_LEN + 5];
     ngx_msec_t ms;
 
-    (void)data;
     if (!context)
         return give_nothing(v);
-    ms = rn_ngx_milliseconds(context->delay_ns);
+    ms = rn_ngx_milliseconds(data ? context->waited_ns : context->delay_ns);
     u_char *end = ngx_snprintf(text, sizeof text, "%M.%03M", ms / 1000, ms % 1000);
 
     return give(r, v, (struct rn_slice){(char *)text, (size_t)(end - text)});
@@ -139,7 +140,8 @@ ngx_int_t rn_ngx_variables_add(ngx_conf_t *cf)
         {ngx_string("ration_verdict"), get_verdict, 0},
         {ngx_string("ration_rule"), get_rule, 0},
         {ngx_string("ration_remaining"), get_remaining, 0},
-        {ngx_string("ration_delay"), get_delay, 0},
+        {ngx_string("ration_delay"), get_time, false},
+        {ngx_string("ration_waited"), get_time, true},
         {ngx_string("ration_ban_level"), get_ban_level, 0},
         {ngx_string("ration_source"), get_source, 0},
         {ngx_string("ration_rate_status"), get_status, false},

@@ -18,6 +18,7 @@
 #include "nginx/module.h"
 
 #define REFRESH_MS 500
+#define ANSWER_MS 200 /* that those in line have for their answers, when a worker ends */
 
 /* NULL: there is no http {}, or none of its locations is limited. */
 static struct rn_ngx_main *main_of(ngx_cycle_t *cycle)
@@ -144,6 +145,22 @@ static void log_stale(void *log, const struct rn_signal *signal, bool stale)
                   signal->name.len, signal->name.data, stale ? "stale" : "known");
 }
 
+/* After worker_shutdown_timeout nginx closes all connections, answered or not. The worker may have
+ * begun to end up to REFRESH_MS ago. */
+static void finish_lines(const struct rn_ngx_main *main)
+{
+    const ngx_core_conf_t *core =
+        (ngx_core_conf_t *)ngx_get_conf(ngx_cycle->conf_ctx, ngx_core_module);
+    ngx_msec_t timeout_ms = core->shutdown_timeout, early_ms = REFRESH_MS + ANSWER_MS;
+
+    if (timeout_ms == 0)
+        return;
+    timeout_ms = timeout_ms > early_ms ? timeout_ms - early_ms : 0;
+    rn_ngx_servers_end_by(main, timeout_ms);
+    if (main->worker->waiting)
+        rn_ngx_lines_end_by(main->worker, timeout_ms);
+}
+
 static void refresh(ngx_event_t *event)
 {
     struct rn_ngx_worker *worker = event->data;
@@ -160,6 +177,10 @@ static void refresh(ngx_event_t *event)
     worker->banning = rn_ban_any(worker->limiter);
     rn_signals_tick(worker->limiter, &(struct rn_signals_events){event->log, log_factor, log_stale},
                     RATION_NOW);
+    if (ngx_exiting && !worker->ending) {
+        worker->ending = true;
+        finish_lines(main_of((ngx_cycle_t *)ngx_cycle));
+    }
     ngx_add_timer(event, REFRESH_MS);
 }
 
@@ -207,7 +228,7 @@ ngx_int_t rn_ngx_zone_open(ngx_cycle_t *cycle)
     for (uint32_t i = 0; i < main->ruleset->signal_count; i++)
         worker->observes |= main->ruleset->signals[i].of != NULL;
     worker->limiter = worker->needed ? open_limiter(main, cycle->log) : NULL;
-    if (!worker->limiter)
+    if (!worker->limiter || rn_ngx_lines_open(worker, main, cycle->log) != NGX_OK)
         return NGX_ERROR;
     if (!open_usage(main, cycle->log, worker->limiter)) {
         ngx_log_error(NGX_LOG_EMERG, cycle->log, 0,
@@ -245,6 +266,8 @@ void rn_ngx_zone_close(ngx_cycle_t *cycle)
         return;
     main->worker = NULL;
     rn_ngx_servers_close(main);
+    if (worker->waiting)
+        rn_ngx_lines_close(worker);
     ration_close(worker->limiter);
     rn_buf_done(&worker->text);
     rn_buf_done(&worker->names);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <ration/clients.h>
+#include <ration/wait.h>
 
 #include "base/clock.h"
 #include "front/front.h"
@@ -79,12 +80,14 @@ static void worker_begins(void *arg, struct rn_loop *loop)
 
     if (d->options.shares)
         rn_shared_store_begin(&d->shared, loop);
+    rn_await_turns_start(&d->front.loops[rn_loop_index(loop)].turns, &d->front, loop);
 }
 
 static void worker_ends(void *arg, struct rn_loop *loop)
 {
     struct rn_rationd *d = arg;
 
+    rn_await_turns_stop(&d->front.loops[rn_loop_index(loop)].turns);
     if (d->options.shares)
         rn_shared_store_end(&d->shared, loop);
 }
@@ -250,6 +253,7 @@ static bool open_limiter(struct rn_rationd *d, struct rn_ruleset *ruleset)
         rn_rationd_fail("%s", error.text);
         goto failed;
     }
+    ration_waiting_set_most(d->limiter, d->options.waiting);
     if (d->options.state && !follow_state_link(&d->options))
         goto failed;
     if (wanted > machine) /* the kernel grants memory as keys arrive */
@@ -285,6 +289,7 @@ static void configure_front(struct rn_rationd *d)
     d->front.guard.tokens = o->tokens;
     d->front.guard.token_count = o->token_count;
     d->front.trust_local = o->trust_local;
+    d->front.drain_ns = DRAIN_NS;
     d->front.rules_loaded_ns = d->front.started_ns;
     d->front.log_keys = o->log_keys;
     d->front.grpc_age_ns = o->grpc_max_age * RN_SECOND_NS;

@@ -33,6 +33,7 @@ const char rn_rationd_options_help[] =
     "  --connections N    open at once, besides admin        (what the system allows)\n"
     "  --per-address N    open at once from one address      (no limit)\n"
     "  --input-memory SIZE  for requests that are not complete, of all connections (64M)\n"
+    "  --waiting N        requests that wait in line at once (10000)\n"
     "  --trust-local FLAG callers on this machine need no token (true)\n"
     "  --admin-token-file FILE  the token of all other callers, for everything\n"
     "  --grpc-max-age N   seconds until gRPC connections are asked to go (86400)\n"
@@ -97,6 +98,8 @@ const struct rn_rationd_spec rn_rationd_specs[RN_SET_COUNT] = {
     [RN_SET_INPUT_MEMORY] = {"input-memory", NULL, "64M",
                              SIZE(input_bytes, 16 << 20,
                                   "write a size of 16M or more, such as 64M")},
+    [RN_SET_WAITING] = {"waiting", NULL, "10000",
+                        COUNT(waiting, 0, 10000000, "write a number of requests; 0: none waits")},
     [RN_SET_TRUST_LOCAL] = {"trust-local", NULL, "true", FLAG(trust_local)},
     [RN_SET_ADMIN_TOKEN] = {"admin-token", "RATION_ADMIN_TOKEN", NULL, TEXT},
     [RN_SET_ADMIN_TOKEN_FILE] = {"admin-token-file", "RATION_ADMIN_TOKEN_FILE", NULL, TEXT},

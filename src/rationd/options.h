@@ -31,6 +31,7 @@ enum rn_rationd_setting {
     RN_SET_CONNECTIONS,
     RN_SET_PER_ADDRESS,
     RN_SET_INPUT_MEMORY,
+    RN_SET_WAITING,
     RN_SET_TRUST_LOCAL,
     RN_SET_ADMIN_TOKEN,
     RN_SET_ADMIN_TOKEN_FILE,
@@ -69,6 +70,7 @@ struct rn_rationd_options {
     uint64_t usage_bytes;  /* the same for usage */
     uint32_t workers;      /* 0: one for each processor */
     uint32_t connections, per_address;
+    uint32_t waiting;        /* requests in line at once */
     uint64_t input_bytes;    /* memory for incomplete requests */
     bool trust_local;        /* callers on this machine need no token */
     struct rn_token *tokens; /* for all other callers; live as long as the process */

@@ -194,6 +194,10 @@ static void put_marks(struct rn_buf *out, const struct ration_outcome *outcome,
         rn_buf_put_literal(out, ",\"charge\":");
         rn_json_put_string(out, extra->charge);
     }
+    if (outcome->waited_ns > 0) {
+        rn_buf_put_literal(out, ",\"waited\":");
+        rn_json_put_seconds(out, outcome->waited_ns);
+    }
     if (extra->held_ns > 0) {
         rn_buf_put_literal(out, ",\"held\":");
         rn_json_put_seconds(out, extra->held_ns);

@@ -53,6 +53,7 @@ int rn_explanation_put_limits(struct rn_members *m, const struct rn_explained_ru
                 put_latencies(m, &seen->items[at].answer.latency);
             if (limit->shadow)
                 rn_members_bool(m, "shadow", true);
+            rn_explanation_put_line(m, &seen->lines[at]);
         } else {
             rn_members_null(m, "limit");
             rn_members_null(m, "remaining");
@@ -193,6 +194,7 @@ static void put_charge(struct writer *w, const struct rn_explained_rule *seen)
             rn_members_seconds(w->m, "max_delay", throttle->max_ns);
         rn_members_close(w->m, '}');
     }
+    rn_explanation_put_queue(w->m, rule);
     rn_explanation_put_reputation(w->m, seen);
     if (seen->pause_ns > 0)
         rn_members_seconds(w->m, "paused_for", seen->pause_ns);

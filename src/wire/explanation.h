@@ -36,4 +36,9 @@ int rn_explanation_put_limits(struct rn_members *m, const struct rn_explained_ru
  * it keeps of the client. */
 void rn_explanation_put_reputation(struct rn_members *m, const struct rn_explained_rule *seen);
 
+/* Member `queue` of a rule under which requests wait in line. */
+void rn_explanation_put_queue(struct rn_members *m, const struct rn_rule *rule);
+/* Member `line` of a limit: who waits there, and where the request would stand. */
+void rn_explanation_put_line(struct rn_members *m, const struct ration_line *line);
+
 #endif

@@ -128,25 +128,25 @@ void rn_metrics_histogram_merge(struct rn_histogram *into, const struct rn_histo
     into->sum_ns += __atomic_load_n(&from->sum_ns, __ATOMIC_RELAXED);
 }
 
-void rn_metrics_put_histogram(struct rn_buf *out, const char *name,
-                              const struct rn_metrics_label *labels, size_t count,
-                              const struct rn_histogram *h)
+void rn_metrics_put_times(struct rn_buf *out, const char *name,
+                          const struct rn_metrics_label *labels, size_t count,
+                          const struct rn_metrics_times *times)
 {
     struct rn_metrics_label all[RN_METRICS_LABELS_MAX + 1];
-    uint64_t sum = 0, part = h->sum_ns % 1000000000;
+    uint64_t sum = 0, part = times->sum_ns % 1000000000;
 
     assert(count <= RN_METRICS_LABELS_MAX);
     for (size_t i = 0; i < count; i++)
         all[i] = labels[i];
-    for (size_t i = 0; i < RN_HISTOGRAM_BUCKETS; i++) {
-        sum += h->counts[i];
-        all[count] = (struct rn_metrics_label){"le", rn_slice_of(bounds_text[i])};
+    for (size_t i = 0; i < times->bucket_count; i++) {
+        sum += times->counts[i];
+        all[count] = (struct rn_metrics_label){"le", rn_slice_of(times->bounds[i])};
         put_series(out, name, "_bucket", all, count + 1);
         rn_buf_put_u64(out, sum);
         rn_buf_put_char(out, '\n');
     }
     put_series(out, name, "_sum", labels, count);
-    rn_buf_put_u64(out, h->sum_ns / 1000000000);
+    rn_buf_put_u64(out, times->sum_ns / 1000000000);
     if (part != 0)
         rn_buf_put_char(out, '.');
     for (uint64_t place = 100000000; part != 0; part %= place, place /= 10)
@@ -155,4 +155,13 @@ void rn_metrics_put_histogram(struct rn_buf *out, const char *name,
     put_series(out, name, "_count", labels, count);
     rn_buf_put_u64(out, sum);
     rn_buf_put_char(out, '\n');
+}
+
+void rn_metrics_put_histogram(struct rn_buf *out, const char *name,
+                              const struct rn_metrics_label *labels, size_t count,
+                              const struct rn_histogram *h)
+{
+    const struct rn_metrics_times times = {bounds_text, h->counts, RN_HISTOGRAM_BUCKETS, h->sum_ns};
+
+    rn_metrics_put_times(out, name, labels, count, &times);
 }

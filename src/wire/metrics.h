@@ -78,11 +78,22 @@ static inline void rn_metrics_histogram_add_many(struct rn_histogram *h, int64_t
 }
 
 void rn_metrics_histogram_merge(struct rn_histogram *into, const struct rn_histogram *from);
+/* Times in other buckets. */
+struct rn_metrics_times {
+    const char *const *bounds; /* of all buckets, in seconds; the last is "+Inf" */
+    const uint64_t *counts;    /* not cumulative */
+    size_t bucket_count;
+    uint64_t sum_ns;
+};
+
 /* Writes the samples NAME_bucket with the label le, cumulative, NAME_sum in seconds and
  * NAME_count. At most RN_METRICS_LABELS_MAX labels. */
 #define RN_METRICS_LABELS_MAX 7
 void rn_metrics_put_histogram(struct rn_buf *out, const char *name,
                               const struct rn_metrics_label *labels, size_t count,
                               const struct rn_histogram *h);
+void rn_metrics_put_times(struct rn_buf *out, const char *name,
+                          const struct rn_metrics_label *labels, size_t count,
+                          const struct rn_metrics_times *times);
 
 #endif

@@ -300,6 +300,7 @@ static const struct member outcome_members[] = {
     {"soft", read_bool, AT(soft), OPTIONAL},
     {"shadow", read_bool, AT(shadow_refused), OPTIONAL},
     {"shadow_delay", read_time, AT(shadow_delay_ns), OPTIONAL},
+    {"waited", read_delay, AT(waited_ns), OPTIONAL},
     {"level", read_level, AT(level), OPTIONAL},
     {"lease", read_ticket, TICKET_AT(lease), TICKET},
     {"lease_for", read_lease_time, TICKET_AT(lease_ns), TICKET},
@@ -338,4 +339,47 @@ bool rn_parsed_decision_read(struct rn_slice reply, struct rn_parsed_decision *p
     o->decision.verdict.delay_ns = o->delay_ns;
     return r.at == reply.len && o->decision.decided_by < (int)o->listed &&
            (!parsed->lease.data || (parsed->lease_ns > 0 && o->decision.allowed));
+}
+
+/* --- waiting in line -------------------------------------------------------------------------- */
+
+/* A list of `kind` that has three members, the first of them this word and the second a number. */
+static bool read_line_head(struct reader *r, enum rn_resp_reply_kind kind, const char *word,
+                           uint64_t *id)
+{
+    struct rn_resp_reply list;
+    struct rn_slice text;
+    int64_t number;
+
+    if (!next(r, &list) || list.kind != kind || list.number != 3 || !next_text(r, &text) ||
+        !rn_slice_is(text, word) || !next_integer(r, 0, INT64_MAX, &number))
+        return false;
+    *id = (uint64_t)number;
+    return true;
+}
+
+bool rn_parsed_decision_read_wait(struct rn_slice reply, uint64_t *id, uint64_t *max_ms)
+{
+    struct reader r = {.reply = reply};
+    int64_t ms;
+
+    if (!read_line_head(&r, RN_RESP_REPLY_ARRAY, "WAIT", id) ||
+        !next_integer(&r, 0, INT64_MAX, &ms) || r.at != reply.len)
+        return false;
+    *max_ms = (uint64_t)ms;
+    return true;
+}
+
+bool rn_parsed_decision_read_turn(struct rn_slice push, uint64_t *id, struct rn_slice *value)
+{
+    struct reader r = {.reply = push};
+    size_t begin;
+
+    if (!read_line_head(&r, RN_RESP_REPLY_PUSH, "ration.turn", id))
+        return false;
+    begin = r.at;
+    if (rn_resp_reply_skip(push.data, push.len, &r.at) != RN_PARSE_DONE || r.at != push.len)
+        return false;
+    *value = (struct rn_slice){push.data + begin, push.len - begin};
+    return true;
 }

@@ -34,4 +34,11 @@ struct rn_parsed_decision {
  * the millisecond, as in the reply. */
 bool rn_parsed_decision_read(struct rn_slice reply, struct rn_parsed_decision *parsed);
 
+/* With LINE id the reply may also be `WAIT id max_ms`: the request stands in line, at most for
+ * that long. False: the reply is something else. */
+bool rn_parsed_decision_read_wait(struct rn_slice reply, uint64_t *id, uint64_t *max_ms);
+/* And later a push tells how it ended: `ration.turn id value`. *value is a decision, for
+ * rn_parsed_decision_read, or an error. False: another push, or none. */
+bool rn_parsed_decision_read_turn(struct rn_slice push, uint64_t *id, struct rn_slice *value);
+
 #endif

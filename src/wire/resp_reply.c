@@ -65,12 +65,13 @@ static enum rn_parse read_value(const char *data, size_t len, size_t *at, struct
         value->kind = type == '+' ? RN_RESP_REPLY_SIMPLE : RN_RESP_REPLY_ERROR;
         return RN_PARSE_DONE;
     }
-    if ((type != ':' && type != '$' && type != '*') ||
-        read_number(line, &value->number) != RN_PARSE_DONE)
+    if (read_number(line, &value->number) != RN_PARSE_DONE)
         return RN_PARSE_BAD;
     if (type == '$')
         return read_bulk(data, len, at, value->number, value);
-    value->kind = type == ':' ? RN_RESP_REPLY_INTEGER : RN_RESP_REPLY_ARRAY;
+    value->kind = type == ':'   ? RN_RESP_REPLY_INTEGER
+                  : type == '*' ? RN_RESP_REPLY_ARRAY
+                                : RN_RESP_REPLY_PUSH;
     return type == ':' || (value->number >= 0 && value->number <= RN_RESP_REPLY_BYTES_MAX)
                ? RN_PARSE_DONE
                : RN_PARSE_BAD;
@@ -85,7 +86,7 @@ enum rn_parse rn_resp_reply_next(const char *data, size_t len, size_t *at,
 
     if (*at == len)
         return RN_PARSE_MORE;
-    if (!memchr("+-:$*", data[*at], 5))
+    if (!memchr("+-:$*>", data[*at], 6))
         return RN_PARSE_BAD;
     answer = read_line(data, len, *at, &line, &next);
     if (answer == RN_PARSE_DONE)
@@ -116,7 +117,7 @@ enum rn_parse rn_resp_reply_skip(const char *data, size_t len, size_t *at)
         if (answer == RN_PARSE_MORE)
             return RN_PARSE_MORE;
         left[depth]--;
-        if (value.kind != RN_RESP_REPLY_ARRAY)
+        if (value.kind != RN_RESP_REPLY_ARRAY && value.kind != RN_RESP_REPLY_PUSH)
             continue;
         if (++depth > RN_RESP_REPLY_DEPTH_MAX)
             return RN_PARSE_BAD;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The client's side of the Redis protocol: parses replies of RESP2, without allocating or copying.
+ * The client's side of the Redis protocol: parses replies of RESP2, and pushes (`>`), without
+ * allocating or copying.
  * Clients write commands with rn_resp_put_array and rn_resp_put_bulk.
  */
 #ifndef RN_WIRE_RESP_REPLY_H
@@ -21,12 +22,13 @@ enum rn_resp_reply_kind {
     RN_RESP_REPLY_BULK,
     RN_RESP_REPLY_NULL,
     RN_RESP_REPLY_ARRAY, /* its members follow as values */
+    RN_RESP_REPLY_PUSH,  /* the same, and it answers no command */
 };
 
 struct rn_resp_reply {
     enum rn_resp_reply_kind kind;
     struct rn_slice text; /* SIMPLE, ERROR, BULK: points into the data */
-    int64_t number;       /* INTEGER; ARRAY: the number of members */
+    int64_t number;       /* INTEGER; ARRAY, PUSH: the number of members */
 };
 
 /* Parses the value that begins at data[*at]; DONE moves *at after it. Strict: numbers without

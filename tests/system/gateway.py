@@ -100,7 +100,7 @@ worker_processes {workers};
 pid {folder}/nginx.pid;
 error_log {folder}/error.log {log_level};
 {top}
-events {{ worker_connections 512; }}
+events {{ worker_connections {connections}; }}
 http {{
   log_format verdict '$status $request_uri verdict=$ration_verdict rule=$ration_rule remaining=$ration_remaining delay=$ration_delay';
   access_log {folder}/access.log verdict;
@@ -123,7 +123,7 @@ class Gateway:
     def __init__(self, folder, rules, server, **settings):
         self.folder, self.port, self.process, self.master = folder, free_port(), None, None
         self.settings = {
-            "http": "", "workers": 1, "daemon": "off", "listen": "", "top": "",
+            "http": "", "workers": 1, "daemon": "off", "listen": "", "top": "", "connections": 512,
             "log_level": "info", "user": "user root;" if os.geteuid() == 0 else "",
             "zone": f"ration_zone 8m state={folder}/state;", **settings, "server": server}
         for name in sanitizer(folder):  # nginx forgets others, also for a new binary

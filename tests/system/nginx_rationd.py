@@ -45,13 +45,19 @@ class Rationd(Daemon):
         super().kill()
 
 
+PING = b"*1\r\n$4\r\nPING\r\n"
+LEAVE_NOBODY = b"*2\r\n$12\r\nRATION.LEAVE\r\n$1\r\n0\r\n"  # whether it knows lines
+
+
 class FakeRationd:
     """A server that says what a test wants: `answer` gets the commands of one read as
-    bytes and returns bytes, or None to end the connection. PING is answered unless
-    `answer` is to see it."""
+    bytes and returns bytes, or None to end the connection. The greeting is answered unless
+    `answer` is to see it; `lines` says whether as one that knows lines. What `push` sends, it sends
+    on the newest connection."""
 
-    def __init__(self, path, answer, pings=True):
+    def __init__(self, path, answer, pings=True, lines=True):
         self.answer, self.pings, self.seen, self.connections = answer, pings, [], 0
+        self.lines, self.newest = lines, None
         self.open = self.most_at_once = 0
         self.path = str(path)
         self.listener = socket.socket(socket.AF_UNIX)
@@ -75,6 +81,7 @@ class FakeRationd:
             threading.Thread(target=self.serve, args=(s,), daemon=True).start()
 
     def serve(self, s):
+        self.newest = s
         with s:
             with contextlib.suppress(OSError):
                 self.talk(s)
@@ -83,13 +90,16 @@ class FakeRationd:
     def talk(self, s):
         while data := s.recv(65536):
             self.seen.append(data)
-            if self.pings and data.startswith(b"*1\r\n$4\r\nPING\r\n"):
-                s.sendall(b"+PONG\r\n")
-                data = data[14:]
+            if self.pings and data.startswith(PING + LEAVE_NOBODY):
+                s.sendall(b"+PONG\r\n" + (b":0\r\n" if self.lines else b"-ERR unknown command\r\n"))
+                data = data[len(PING + LEAVE_NOBODY):]
             reply = self.answer(data) if data or not self.pings else b""
             if reply is None:
                 return
             s.sendall(reply)
+
+    def push(self, data):
+        self.newest.sendall(data)
 
     def close(self):
         self.listener.close()

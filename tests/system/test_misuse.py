@@ -36,6 +36,7 @@ def run(*words, **how):
     ("admin", "unix:", "lacks a path"),
     ("input-memory", "1M", "write a size of 16M or more"),
     ("usage-memory", "1k", "write a size of 1M or more"),
+    ("waiting", "all", "write a number of requests; 0: none waits"),
     ("trust-local", "maybe", "write true or false"),
 ])
 def test_check_refuses_what_could_not_be_used(tmp_path, option, value, message):

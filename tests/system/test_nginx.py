@@ -519,4 +519,4 @@ def test_the_example_does_what_its_rules_say(gateway, upstream, tmp_path):
     assert g.statuses(30, "/api/items", x_api_key="pro-example") == [200] * 30
     assert g.statuses(30, "/health") == [200] * 30
     assert g.statuses(12, "/api/beta/x") == [200] * 12
-    g.wait_for_log("/api/beta/x HTTP/1.1\" 200 shadow rule=api left=0 waited=0.000")
+    g.wait_for_log("/api/beta/x HTTP/1.1\" 200 shadow rule=api left=0 delay=0.000 waited=0.000")

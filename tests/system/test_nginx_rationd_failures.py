@@ -142,7 +142,7 @@ def test_a_server_that_greets_wrongly_is_not_asked(asking, fake):
     g = asking(server.address)
     g.wait_for_log("sent what is not a reply", "error")
     assert g.statuses(3) == [200, 200, 429]
-    assert not any(b"RATION" in seen for seen in server.seen[1:])
+    assert not any(b"RATION.CHECK" in seen for seen in server.seen[1:])
 
 
 def test_an_error_of_rationd_is_logged_once_and_the_rules_decide(asking, fake):

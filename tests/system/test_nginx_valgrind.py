@@ -13,7 +13,7 @@ import time
 import pytest
 
 from daemon import wait_for
-from gateway import MODULE, SANITIZED, is_alive, proxied
+from gateway import MODULE, SANITIZED, begin, is_alive, proxied
 
 pytestmark = pytest.mark.skipif(
     SANITIZED is not None or not MODULE.exists() or not shutil.which("nginx")
@@ -26,6 +26,7 @@ deny:
 limits:
   - {name: places, key: ip, limit: 2 concurrent, lease: 1s, when: {path: /hold}}
   - {name: line, key: ip, limit: 1 per 7 days queue 1, when: {path: /line}}
+  - {name: turns, key: ip, limit: 1 concurrent, lease: 60s, queue: {size: 5, max_wait: 60s}, when: {path: /hold/**}}
   - {name: api, key: ip, limit: [3 per 7 days, 1000 per day], when: {path: /api}}
   - {name: slow, key: ip, limit: 4 per 7 days, throttle: {from: 50%, max_delay: 20ms}, when: {path: /slow}}
   - {name: failures, key: ip, limit: 2 per 7 days, algorithm: sliding-log, charge_on: status 4xx, when: {path: /status/**}}
@@ -42,6 +43,20 @@ def leave(g, path, arrives):
     g.wait_for_log(f"499 {path}", count=left + 1)
 
 
+def stand_in_line(g, upstream):
+    """Of two that wait, one goes away and one has its turn."""
+    before, waits = upstream.count("/hold/"), g.log("error").count("waits in line")
+    upstream.release.clear()
+    with begin(g, "/hold/first"):
+        wait_for(lambda: upstream.count("/hold/") > before, "the place is taken")
+        leave(g, "/hold/left", lambda: g.log("error").count("waits in line") > waits)
+        with begin(g, "/hold/last") as last:
+            wait_for(lambda: g.log("error").count("waits in line") > waits + 1, "it stands in line")
+            upstream.release.set()
+            assert last.recv(100).startswith(b"HTTP/1.1 200")
+    upstream.release.clear()
+
+
 def visit_every_path(g, upstream, turn):
     assert 429 in g.statuses(4, "/api")
     assert g.ask("/api", accept="application/problem+json")[0] == 429
@@ -53,7 +68,9 @@ def visit_every_path(g, upstream, turn):
     assert g.ask("/slow")[0] in (200, 429)
     assert g.ask("/shadow")[0] == 200
     assert g.ask("/gone")[0] == 502
-    leave(g, "/hold", lambda: upstream.count("/hold") > turn)
+    held = upstream.count("/hold")
+    leave(g, "/hold", lambda: upstream.count("/hold") > held)
+    stand_in_line(g, upstream)
     if turn == 0:
         assert g.ask("/line")[0] == 200
     leave(g, "/line", lambda: g.log("error").count('delayed by "line"') > turn)

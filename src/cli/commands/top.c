@@ -33,6 +33,7 @@ struct sample {
     char version[32];
     int64_t uptime_ns;
     uint64_t rules_version;
+    uint64_t waiting, lines; /* requests in line, and how many lines they are in */
     bool shadow;
     struct row *rows; /* all keys that the daemon lists, so that a new row of the table often has a
                          previous count */
@@ -103,6 +104,8 @@ static bool take_sample(struct rn_daemon *d, struct sample samples[2])
     rn_cli_json_u64(rn_cli_json_get(d->answer, "rules"), "version", &next.rules_version);
     rn_cli_json_u64(decisions, "allowed", &next.allowed);
     rn_cli_json_u64(decisions, "refused", &next.refused);
+    rn_cli_json_u64(rn_cli_json_get(d->answer, "waiting"), "requests", &next.waiting);
+    rn_cli_json_u64(rn_cli_json_get(d->answer, "waiting"), "lines", &next.lines);
     seconds = (double)(next.at_ns - before->at_ns) / (double)RN_SECOND_NS;
     if (before->at_ns != 0) {
         next.allowed_per_second = per_second(next.allowed, before->allowed, seconds);
@@ -142,7 +145,11 @@ static void put_head(const struct rn_output *out, const struct rn_daemon *d, con
     rn_output_put(out, RN_PLAIN, ", ");
     rn_output_put(out, s->refused_per_second > 0 ? RN_BAD : RN_PLAIN, "%.0f refused/s",
                   s->refused_per_second);
-    rn_output_put(out, RN_PLAIN, ", block rate %.1f %%\n", 100 * block_rate(s));
+    rn_output_put(out, RN_PLAIN, ", block rate %.1f %%", 100 * block_rate(s));
+    if (s->waiting > 0)
+        rn_output_put(out, RN_ODD, "; %" PRIu64 " wait%s in %" PRIu64 " line%s", s->waiting,
+                      s->waiting == 1 ? "s" : "", s->lines, s->lines == 1 ? "" : "s");
+    rn_output_put(out, RN_PLAIN, "\n");
     rn_output_put(out, RN_DIM, "since the start: %" PRIu64 " allowed, %" PRIu64 " refused\n\n",
                   s->allowed, s->refused);
 }
@@ -186,6 +193,7 @@ static void put_json(const struct sample *s, uint64_t most)
     rn_output_number(&m, "refused_per_second", s->refused_per_second, 3);
     rn_output_number(&m, "block_rate", block_rate(s), 3);
     rn_members_bool(&m, "shadow", s->shadow);
+    rn_members_u64(&m, "waiting", s->waiting);
     rn_members_open(&m, "keys", '[');
     for (size_t i = 0; i < s->row_count && i < most; i++) {
         rn_members_open(&m, NULL, '{');

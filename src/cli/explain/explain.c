@@ -197,6 +197,7 @@ static void put_limit(const struct rn_output *out, const struct rn_cli_json *lim
             rn_output_put(out, RN_PLAIN, "; nothing learnt yet");
     }
     rn_output_put(out, RN_PLAIN, "\n");
+    rn_daemon_reply_line(out, "    ", limit);
 }
 
 static void put_charge(const struct rn_output *out, const struct rn_cli_json *rule)
@@ -225,6 +226,7 @@ static void put_charge(const struct rn_output *out, const struct rn_cli_json *ru
                   requests ? " requests" : "%", max_ns != 0 ? "up to " : "at the rate of the limit",
                   max_ns != 0 ? rn_output_time(max_ns, text) : "");
     }
+    rn_daemon_reply_queue(out, "    ", rule);
     if (rn_cli_json_is_true(rule, "shadow")) {
         put_label(out, "mode");
         rn_output_put(out, RN_ODD, "shadow: counted, never refused\n");

@@ -63,6 +63,7 @@ void rn_daemon_reply_outcome(const struct rn_cli_json *decision, unsigned status
     o->shadow_delay_ns = rn_cli_json_seconds(decision, "shadow_delay");
     o->delay_ns = held_ns > 0 ? held_ns : rn_cli_json_seconds(decision, "delay");
     o->hold = held_ns > 0;
+    o->waited_ns = rn_cli_json_seconds(decision, "waited");
     if (rn_slice_is(rn_cli_json_text(decision, "error"), "denied"))
         o->kind = RATION_BY_DENY_LIST;
     else if (rn_cli_json_is_true(decision, "banned"))
@@ -102,6 +103,13 @@ void rn_daemon_reply_limits(const struct rn_output *out, const struct rn_cli_jso
     }
     rn_columns_write(&columns, out, 0);
     rn_columns_done(&columns);
+    for (const struct rn_cli_json *v = first; v != NULL; v = v->next) {
+        struct rn_slice rule = rn_cli_json_text(v, "rule");
+        char before[RATION_NAME_SIZE + 2];
+
+        snprintf(before, sizeof before, "%.*s ", (int)rule.len, rule.data);
+        rn_daemon_reply_line(out, before, v);
+    }
 }
 
 static void put_escalate(const struct rn_output *out, const struct rn_cli_json *escalate)
@@ -142,6 +150,41 @@ void rn_daemon_reply_reputation(const struct rn_output *out, const char *before,
                       rn_output_time(rn_cli_json_seconds(earn, "every"), text),
                       rn_cli_json_percent(earn, "up_to"));
     }
+}
+
+void rn_daemon_reply_queue(const struct rn_output *out, const char *before,
+                           const struct rn_cli_json *rule)
+{
+    const struct rn_cli_json *queue = rn_cli_json_get(rule, "queue");
+    struct rn_slice by = rn_cli_json_text(queue, "by");
+    char text[RN_TIME_TEXT];
+    uint64_t size = 0;
+
+    if (queue == NULL)
+        return;
+    rn_cli_json_u64(queue, "size", &size);
+    rn_output_put(out, RN_DIM, "%squeue   ", before);
+    rn_output_put(out, RN_PLAIN, "%" PRIu64 " may wait in line, up to %s, by %.*s\n", size,
+                  rn_output_time(rn_cli_json_seconds(queue, "max_wait"), text), (int)by.len,
+                  by.data);
+}
+
+void rn_daemon_reply_line(const struct rn_output *out, const char *before,
+                          const struct rn_cli_json *limit)
+{
+    const struct rn_cli_json *line = rn_cli_json_get(limit, "line");
+    uint64_t waiting = 0, ahead = 0;
+    char text[RN_TIME_TEXT];
+
+    if (line == NULL)
+        return;
+    rn_cli_json_u64(line, "waiting", &waiting);
+    rn_cli_json_u64(line, "ahead", &ahead);
+    rn_output_put(out, RN_DIM, "%sline    ", before);
+    rn_output_put(out, RN_ODD, "%" PRIu64 " wait%s, %" PRIu64 " of them ahead of this request",
+                  waiting, waiting == 1 ? "s" : "", ahead);
+    rn_output_put(out, RN_PLAIN, "; its turn comes in %s at the earliest\n",
+                  rn_output_time(rn_cli_json_seconds(line, "wait_at_least"), text));
 }
 
 void rn_daemon_reply_attributes(const struct rn_output *out, const struct rn_cli_json *attributes)

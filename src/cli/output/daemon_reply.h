@@ -15,8 +15,17 @@
 void rn_daemon_reply_outcome(const struct rn_cli_json *decision, unsigned status,
                              struct ration_outcome *outcome);
 
-/* Prints the limits of /v1/state and similar answers, with what is left of each. */
+/* Prints the limits of /v1/state and similar answers, with what is left of each, and the lines
+ * where somebody waits. */
 void rn_daemon_reply_limits(const struct rn_output *out, const struct rn_cli_json *first);
+
+/* Prints how many may wait in line under a rule, on a line after `before`; nothing if nobody may.
+ */
+void rn_daemon_reply_queue(const struct rn_output *out, const char *before,
+                           const struct rn_cli_json *rule);
+/* Prints who waits for a limit, on a line after `before`; nothing if nobody does. */
+void rn_daemon_reply_line(const struct rn_output *out, const char *before,
+                          const struct rn_cli_json *limit);
 
 /* Prints what a rule with `escalate` or `earn` keeps of a client, each on a line after `before`. */
 void rn_daemon_reply_reputation(const struct rn_output *out, const char *before,

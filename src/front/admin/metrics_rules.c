@@ -6,13 +6,15 @@
  */
 #include <stdlib.h>
 
+#include <ration/wait.h>
+
 #include "front/admin/admin_internal.h"
 #include "limiter/value_stats.h"
 
 /* Counters besides allowed and refused, for all decisions and for each rule. */
 static const struct counter {
-    size_t offset; /* in ration_totals */
-    const char *total, *by_rule, *help;
+    size_t offset;                      /* in ration_totals */
+    const char *total, *by_rule, *help; /* total NULL: for each rule only */
 } counters[] = {
     {offsetof(struct ration_totals, shadowed), "ration_shadow_refusals_total",
      "ration_rule_shadow_refusals_total",
@@ -39,6 +41,10 @@ static const struct counter {
      "ration_rule_ban_refusals_total", "Requests refused because a rule has banned the client."},
     {offsetof(struct ration_totals, lifted), "ration_bans_lifted_total",
      "ration_rule_bans_lifted_total", "Bans and counts of refusals that were lifted."},
+    {offsetof(struct ration_totals, waited), NULL, "ration_rule_waited_total",
+     "Requests that were admitted after they had waited in line."},
+    {offsetof(struct ration_totals, wait_timeouts), NULL, "ration_rule_wait_timeouts_total",
+     "Requests that were refused after they had waited in line."},
     {offsetof(struct ration_totals, errors), "ration_decision_errors_total",
      "ration_rule_errors_total", "Decisions that could not be made."},
 };
@@ -63,12 +69,45 @@ static void put_totals(struct rn_buf *out, struct ration *limiter)
     rn_metrics_put(out, name, &RN_METRICS_LABEL("decision", RN_SLICE("refused")), 1,
                    totals.refused);
     for (size_t i = 0; i < sizeof counters / sizeof *counters; i++)
-        rn_metrics_put_counter(out, counters[i].total, counters[i].help,
-                               total_at(&totals, counters[i].offset));
+        if (counters[i].total)
+            rn_metrics_put_counter(out, counters[i].total, counters[i].help,
+                                   total_at(&totals, counters[i].offset));
     rn_metrics_put_counter(out, "ration_unmatched_total",
                            "Admissions that no rule applied to: nothing limits such requests.",
                            totals.unmatched);
 }
+
+/* --- waiting in line ------------------------------------------------------------------------- */
+
+static void put_waiting(struct rn_buf *out, const struct ration *limiter)
+{
+    static const char waited[] = "ration_waited_total", refused[] = "ration_wait_refused_total",
+                      times[] = "ration_wait_seconds";
+    static const char *const bounds[RATION_WAIT_BUCKETS] = {
+        "0.005", "0.01", "0.025", "0.05", "0.1", "0.25", "0.5", "1", "2.5", "5", "10", "+Inf"};
+    struct ration_waiting_totals t;
+
+    ration_waiting_totals(limiter, &t);
+    rn_metrics_put_gauge(out, "ration_waiting", "Requests that wait in line now.", t.waiting);
+    rn_metrics_put_gauge(out, "ration_waiting_capacity", "Requests that may wait at once.", t.most);
+    rn_metrics_put_gauge(out, "ration_waiting_lines", "Lines with somebody in them.", t.lines);
+    rn_metrics_begin(out, waited, RN_METRICS_COUNTER,
+                     "Requests that have waited in line, by what became of them.");
+    rn_metrics_put(out, waited, &RN_METRICS_LABEL("result", RN_SLICE("admitted")), 1, t.admitted);
+    rn_metrics_put(out, waited, &RN_METRICS_LABEL("result", RN_SLICE("left")), 1, t.left);
+    rn_metrics_put(out, waited, &RN_METRICS_LABEL("result", RN_SLICE("timed_out")), 1, t.timed_out);
+    rn_metrics_begin(out, refused, RN_METRICS_COUNTER,
+                     "Requests that would have waited and were refused on arrival, by why.");
+    rn_metrics_put(out, refused, &RN_METRICS_LABEL("reason", RN_SLICE("full")), 1, t.refused_full);
+    rn_metrics_put(out, refused, &RN_METRICS_LABEL("reason", RN_SLICE("late")), 1, t.refused_late);
+    rn_metrics_begin(out, times, RN_METRICS_HISTOGRAM,
+                     "How long requests stood in line that were admitted or refused in the end.");
+    rn_metrics_put_times(
+        out, times, NULL, 0,
+        &(struct rn_metrics_times){bounds, t.times, RATION_WAIT_BUCKETS, t.time_sum_ns});
+}
+
+/* --- rules ------------------------------------------------------------------------------------ */
 
 /* The rules are read once and written family by family. */
 struct rows {
@@ -224,6 +263,7 @@ void rn_admin_metrics_put_rules(struct rn_buf *out, struct rn_front *front)
     struct rows rows = {.count = 0};
 
     put_totals(out, front->limiter);
+    put_waiting(out, front->limiter);
     rn_metrics_begin(out, rule_limit, RN_METRICS_GAUGE,
                      "The amount of each limit as the rules have it, without its factor; of one "
                      "that is learnt, the most.");

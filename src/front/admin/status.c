@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include <ration/wait.h>
+
 #include "base/clock.h"
 #include "front/admin/admin_internal.h"
 
@@ -86,6 +88,18 @@ static void put_decisions(struct rn_members *m, struct rn_front *front)
     rn_members_close(m, '}');
 }
 
+static void put_waiting(struct rn_members *m, const struct rn_front *front)
+{
+    struct ration_waiting_totals totals;
+
+    ration_waiting_totals(front->limiter, &totals);
+    rn_members_open(m, "waiting", '{');
+    rn_members_u64(m, "requests", totals.waiting);
+    rn_members_u64(m, "lines", totals.lines);
+    rn_members_u64(m, "most", totals.most);
+    rn_members_close(m, '}');
+}
+
 static void put_memory(struct rn_members *m, struct rn_front *front)
 {
     const struct ration_memory *memory = rn_front_memory(front);
@@ -138,6 +152,7 @@ void rn_admin_status(struct rn_http_context *c)
     put_rules(&m, front);
     rn_members_bool(&m, "shadow", ration_shadow(front->limiter));
     put_decisions(&m, front);
+    put_waiting(&m, front);
     put_memory(&m, front);
     put_listeners(&m, front->server);
     rn_admin_end(c, &m, 200);

@@ -10,9 +10,11 @@ static void fire(struct rn_timer *timer)
 {
     struct rn_delayed_reply *delayed = (struct rn_delayed_reply *)(void *)timer; /* first member */
     struct rn_conn *conn = delayed->conn;
+    struct rn_decision *decision = &rn_front_loop(rn_conn_context(conn), conn)->ws.decision;
 
     *delayed->slot = NULL;
-    delayed->write(delayed);
+    rn_decision_unpack(decision, delayed->decision);
+    delayed->write(delayed, decision);
     free(delayed);
     rn_conn_resume(conn);
 }
@@ -20,9 +22,10 @@ static void fire(struct rn_timer *timer)
 bool rn_delayed_reply_start(struct rn_delayed_reply **slot, struct rn_conn *conn,
                             const struct rn_decision *decision, int64_t delay_ns,
                             const struct rn_decision_format *format,
-                            void (*write)(struct rn_delayed_reply *delayed))
+                            void (*write)(struct rn_delayed_reply *delayed,
+                                          const struct rn_decision *decision))
 {
-    struct rn_delayed_reply *delayed = malloc(sizeof *delayed);
+    struct rn_delayed_reply *delayed = malloc(sizeof *delayed + rn_decision_packed_bytes(decision));
     const struct rn_front *front = rn_conn_context(conn);
 
     if (!delayed)
@@ -32,9 +35,9 @@ bool rn_delayed_reply_start(struct rn_delayed_reply **slot, struct rn_conn *conn
                                          .limiter = front->limiter,
                                          .slot = slot,
                                          .delay_ns = delay_ns,
-                                         .decision = *decision,
                                          .format = *format,
                                          .write = write};
+    rn_decision_pack(decision, delayed->decision);
     *slot = delayed;
     rn_conn_pause(conn);
     /* The wheel's time is that of when this round began, which may be a while ago. */
@@ -47,8 +50,8 @@ static void give_back(void *arg, struct rn_front_workspace *ws)
 {
     struct rn_delayed_reply *delayed = arg;
 
-    (void)ws;
-    rn_decision_give_back(delayed->limiter, &delayed->decision);
+    rn_decision_unpack(&ws->decision, delayed->decision);
+    rn_decision_give_back(delayed->limiter, &ws->decision);
 }
 
 void rn_delayed_reply_drop(struct rn_delayed_reply *delayed)

@@ -17,6 +17,7 @@ struct rn_decision_format {
     enum rn_http_connection keep_alive;
     bool head;
     bool empty;           /* an admission has no body: forward-auth */
+    bool no_5xx;          /* a refusal or failure with such a status is a 403 */
     uint16_t deny_status; /* 0: as the outcome says */
     /* RESP */
     uint8_t version;
@@ -29,9 +30,10 @@ struct rn_delayed_reply {
     struct ration *limiter;
     struct rn_delayed_reply **slot;
     int64_t delay_ns;
-    struct rn_decision decision;
     struct rn_decision_format format;
-    void (*write)(struct rn_delayed_reply *delayed); /* the reply, to rn_conn_out */
+    /* Writes the reply to rn_conn_out. */
+    void (*write)(struct rn_delayed_reply *delayed, const struct rn_decision *decision);
+    char decision[]; /* packed */
 };
 
 /* Pauses the connection for delay_ns. *slot, in its state, points to the reply until that is
@@ -39,7 +41,8 @@ struct rn_delayed_reply {
 bool rn_delayed_reply_start(struct rn_delayed_reply **slot, struct rn_conn *conn,
                             const struct rn_decision *decision, int64_t delay_ns,
                             const struct rn_decision_format *format,
-                            void (*write)(struct rn_delayed_reply *delayed));
+                            void (*write)(struct rn_delayed_reply *delayed,
+                                          const struct rn_decision *decision));
 
 /* The connection has ended: gives back what can be, now or when the shared store has
  * answered. NULL is fine. */

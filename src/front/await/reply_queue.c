@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "front/await/delayed_reply.h"
+#include "front/await/held_request.h"
 #include "front/front.h"
 
 #define SPARE_MAX 1024
@@ -81,6 +82,7 @@ void rn_reply_queue_drop(struct rn_reply_queue *q)
     q->first = reversed;
     while (q->first) {
         rn_delayed_reply_drop(q->first->delayed);
+        rn_held_request_drop(q->first->held);
         remove_first(q);
     }
 }
@@ -123,7 +125,7 @@ void rn_reply_queue_complete(struct rn_queued_reply *reply)
 void rn_reply_queue_finish(struct rn_queued_reply *reply, struct rn_buf *out)
 {
     move(&reply->out, out);
-    if (!reply->delayed)
+    if (!reply->delayed && !reply->held)
         rn_reply_queue_complete(reply);
 }
 

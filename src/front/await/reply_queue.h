@@ -15,6 +15,7 @@ struct rn_front_loop;
 
 struct rn_queued_reply {
     struct rn_delayed_reply *delayed; /* until it is written; its `slot` points here */
+    struct rn_held_request *held;     /* until its turn has come */
     struct rn_reply_queue *queue;
     struct rn_queued_reply *next;
     struct rn_buf out;
@@ -27,7 +28,7 @@ struct rn_reply_queue {
     struct rn_queued_reply *first, **end;
     uint32_t count;
     uint32_t incomplete; /* how many of them are */
-    uint32_t delayed;    /* and how many of these wait for a timer */
+    uint32_t delayed;    /* and how many of these wait for a timer or in line */
     uint32_t fibers;     /* that the conversation has (fiber_pool.c) */
     bool barrier;        /* the next command begins when all before it have been answered */
     bool more;           /* input may have commands that can begin */
@@ -35,7 +36,7 @@ struct rn_reply_queue {
 };
 
 void rn_reply_queue_init(struct rn_reply_queue *queue, struct rn_conn *conn);
-/* The connection has ended. Gives back the charges of delayed replies. */
+/* The connection has ended. Gives back the charges of delayed replies, and leaves lines. */
 void rn_reply_queue_drop(struct rn_reply_queue *queue);
 
 /* For `received`: pauses the connection if no command may begin now, and returns whether. */
@@ -49,7 +50,7 @@ bool rn_reply_queue_have_room(struct rn_reply_queue *queue);
 struct rn_queued_reply *rn_reply_queue_add(struct rn_reply_queue *queue, struct rn_buf *out);
 /* The reply has all its bytes. The caller must not use it any more. */
 void rn_reply_queue_complete(struct rn_queued_reply *reply);
-/* Moves `out` into the reply and completes it; if the reply is delayed, its timer does. */
+/* Moves `out` into the reply and completes it; if the reply is delayed, its timer or turn does. */
 void rn_reply_queue_finish(struct rn_queued_reply *reply, struct rn_buf *out);
 /* Moves `out` to the end of the queue, as a complete reply. */
 void rn_reply_queue_append(struct rn_reply_queue *queue, struct rn_buf *out);

@@ -75,6 +75,7 @@ void rn_grpc_call_free(struct rn_grpc_call *call)
     c->call_count--;
     c->buffered -= call->complete ? 0 : call->in.len;
     rn_timer_cancel(rn_conn_wheel(c->conn), &call->timer);
+    ration_waiter_leave(&call->waiter);
     if (call->delayed)
         rn_await_run_task(c->conn, &(struct rn_await_task){give_back, free, call->delayed, true});
     if (loop->spare_count == SPARE_MAX) {

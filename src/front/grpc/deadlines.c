@@ -12,7 +12,9 @@
 #define MESSAGE_NS (5 * RN_SECOND_NS) /* for a request to arrive */
 #define STALL_NS (30 * RN_SECOND_NS)  /* for an answer to be taken */
 #define NOTICE_NS (RN_SECOND_NS / 10) /* between the two steps */
-#define GRACE_NS (10 * RN_SECOND_NS)  /* for calls to end after the second */
+#define GRACE_NS                                                                                   \
+    (10 * RN_SECOND_NS) /* for calls to end after the second; again while any                      \
+                           waits for its answer, 60 s at most */
 
 void rn_grpc_set_timer(struct rn_grpc_conn *c)
 {
@@ -22,6 +24,14 @@ void rn_grpc_set_timer(struct rn_grpc_conn *c)
         rn_timer_cancel(rn_conn_wheel(c->conn), &c->timer);
     else if (!rn_timer_is_set(&c->timer) || c->timer.at_ns != at_ns)
         rn_timer_set(rn_conn_wheel(c->conn), &c->timer, at_ns);
+}
+
+static bool has_waiting_calls(const struct rn_grpc_conn *c)
+{
+    for (const struct rn_grpc_call *call = c->calls; call; call = call->next)
+        if (call->complete && !call->answered)
+            return true;
+    return false;
 }
 
 void rn_grpc_leave(struct rn_grpc_conn *c)
@@ -45,6 +55,10 @@ void rn_grpc_leave(struct rn_grpc_conn *c)
         c->leave_ns = now_ns + GRACE_NS;
         break;
     case RN_GRPC_GONE:
+        if (has_waiting_calls(c)) {
+            c->leave_ns = now_ns + GRACE_NS;
+            break;
+        }
         c->leave_ns = INT64_MAX;
         rn_conn_close(c->conn);
         break;

@@ -56,15 +56,18 @@ struct rn_grpc_call {
     bool complete;      /* the request has ended */
     bool answered;      /* or refused */
     bool watching;      /* more messages may follow */
+    bool in_line;       /* waits for its turn */
     bool deciding;      /* on a fiber, or waits for one */
     bool cancelled;     /* and its stream has ended meanwhile */
     int64_t begun_ns;   /* of the loop's time, as is */
     int64_t timeout_ns; /* after that; 0: none */
-    int64_t asked_ns;   /* when it was complete, if it may have to wait */
-    struct rn_buf in;   /* what has come of the message, with its prefix */
-    struct rn_buf out;  /* messages with their prefixes, */
-    size_t sent;        /* and how much of it has been packed into frames */
+    int64_t asked_ns;   /* when it was complete, if it may have to wait, or had its turn */
+    int64_t most_ns;   /* how long it may wait, from when it was first decided; 0: it was not yet */
+    struct rn_buf in;  /* what has come of the message, with its prefix */
+    struct rn_buf out; /* messages with their prefixes, */
+    size_t sent;       /* and how much of it has been packed into frames */
     struct rn_grpc_delayed *delayed;
+    struct ration_waiter waiter;
 };
 
 enum rn_grpc_phase {
@@ -122,7 +125,8 @@ bool rn_grpc_read_header(struct rn_grpc_call *call, struct rn_slice name, struct
 
 /* calls.c: NULL: out of memory. */
 struct rn_grpc_call *rn_grpc_call_new(struct rn_grpc_conn *c, int32_t id);
-/* Gives back the charges of a delayed reply. A call that is being decided is freed after that. */
+/* Gives back the charges of a delayed reply, and leaves the line. A call that is being decided is
+ * freed after that. */
 void rn_grpc_call_free(struct rn_grpc_call *call);
 /* Frees the spare calls. */
 void rn_grpc_free_spares(struct rn_front_loop *loop);

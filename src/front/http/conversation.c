@@ -5,7 +5,6 @@
 #include <stdio.h>
 
 #include "base/clock.h"
-#include "wire/answer.h"
 
 /* --- answers ---------------------------------------------------------------------------- */
 
@@ -47,70 +46,6 @@ void rn_front_http_error(struct rn_http_context *c, unsigned status, const char 
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     rn_front_http_error_with(c, status, name, text, NULL, (struct rn_slice){0});
-}
-
-static void write_decision(struct rn_front *front, struct rn_front_workspace *ws,
-                           struct rn_buf *out, const struct rn_decision *d, int64_t held_ns,
-                           const struct rn_decision_format *format)
-{
-    int64_t now_ns = held_ns > 0 ? RATION_NOW : d->at_ns;
-    struct rn_answer_extra extra = {
-        .wall_ns = ration_wall(front->limiter, now_ns), .held_ns = held_ns, .ad_hoc = d->by_limit};
-    bool allowed = d->outcome.decision.allowed;
-    struct rn_buf *body = &ws->scratch;
-
-    if (d->lease_ticket[0])
-        extra.lease = rn_slice_of(d->lease_ticket);
-    if (d->charge_ticket[0])
-        extra.charge = rn_slice_of(d->charge_ticket);
-    rn_buf_clear(body);
-    if (!format->empty || !allowed) {
-        rn_answer_put_body(body, &d->outcome, &extra, format->problem);
-        rn_buf_put_char(body, '\n');
-    }
-    rn_http_put_status(out, allowed               ? 200
-                            : format->deny_status ? format->deny_status
-                                                  : d->outcome.status);
-    rn_answer_put_headers(out, &d->outcome, &extra);
-    if (!allowed && format->deny_status) {
-        rn_buf_put_literal(out, "X-Ration-Status: ");
-        rn_buf_put_u64(out, d->outcome.status);
-        rn_buf_put_literal(out, "\r\n");
-    }
-    if (format->empty && extra.charge.data) /* so that a proxy can pass it on */
-        rn_http_put_header(out, "X-Ration-Charge", extra.charge);
-    rn_http_put_body(out, format->keep_alive, format->head,
-                     format->problem && !allowed ? "application/problem+json" : "application/json",
-                     rn_buf_slice(body));
-}
-
-static void write_delayed(struct rn_delayed_reply *delayed)
-{
-    struct rn_front *front = rn_conn_context(delayed->conn);
-    struct rn_front_workspace *ws = &rn_front_loop(front, delayed->conn)->ws;
-
-    if (rn_conn_draining(delayed->conn) && !rn_conn_has_input(delayed->conn))
-        delayed->format.keep_alive = RN_HTTP_CLOSE;
-    write_decision(front, ws, rn_conn_out(delayed->conn), &delayed->decision, delayed->delay_ns,
-                   &delayed->format);
-    if (!delayed->format.keep_alive)
-        rn_conn_close(delayed->conn);
-}
-
-void rn_front_http_put_decision(struct rn_http_context *c, const struct rn_decision *decision,
-                                int64_t delay_ns, struct rn_decision_format *format)
-{
-    struct rn_http_state *state = rn_conn_state(c->conn);
-
-    format->keep_alive = c->keep_alive;
-    format->head = c->head;
-    if (delay_ns > 0 && rn_delayed_reply_start(&state->delayed, c->conn, decision, delay_ns, format,
-                                               write_delayed)) {
-        c->keep_alive = RN_HTTP_KEEP; /* write_delayed closes the connection if it must be */
-        rn_front_count(&c->ws->counts->delayed, 1);
-        return;
-    }
-    write_decision(c->front, c->ws, c->out, decision, 0, format);
 }
 
 /* --- bodies ----------------------------------------------------------------------------- */
@@ -260,6 +195,12 @@ static size_t answer_next(struct rn_http_context *c, char *data, size_t len)
     return request->bytes;
 }
 
+/* Requests behind one that waits wait with it. */
+static bool is_held(const struct rn_http_state *state)
+{
+    return state->delayed || state->held;
+}
+
 static size_t run(struct rn_conversation *conversation, char *data, size_t len)
 {
     struct rn_conn *conn = conversation->conn;
@@ -276,11 +217,11 @@ static size_t run(struct rn_conversation *conversation, char *data, size_t len)
     uint64_t before = counts->requests[c.port->protocol];
     size_t done = 0, bytes = 1;
 
-    while (done < len && bytes != 0 && c.keep_alive && !state->delayed && !rn_conn_is_full(conn)) {
+    while (done < len && bytes != 0 && c.keep_alive && !is_held(state) && !rn_conn_is_full(conn)) {
         bytes = answer_next(&c, data + done, len - done);
         done += bytes;
     }
-    conversation->paused = state->delayed != NULL;
+    conversation->paused = is_held(state);
     rn_metrics_histogram_add_many(&counts->latency[c.port->protocol],
                                   rn_clock_read_ns(CLOCK_MONOTONIC) - began_ns,
                                   counts->requests[c.port->protocol] - before);
@@ -323,5 +264,7 @@ void rn_front_http_closed(struct rn_conn *conn)
     struct rn_http_state *state = rn_conn_state(conn);
 
     rn_delayed_reply_drop(state->delayed);
+    rn_held_request_drop(state->held);
     state->delayed = NULL;
+    state->held = NULL;
 }

@@ -5,7 +5,7 @@
 #ifndef RN_FRONT_HTTP_CONVERSATION_H
 #define RN_FRONT_HTTP_CONVERSATION_H
 
-#include "front/await/delayed_reply.h"
+#include "front/await/held_request.h"
 #include "front/decision.h"
 #include "front/front.h"
 
@@ -51,6 +51,7 @@ struct rn_http_state {
     const struct rn_http_port *port;
     struct rn_http_parser parser;
     struct rn_delayed_reply *delayed;
+    struct rn_held_request *held; /* in line */
     struct rn_token_shown shown;
 };
 
@@ -75,18 +76,15 @@ bool rn_front_http_read_object(struct rn_http_context *c, struct rn_json *json);
 /* Reads all of it into ws->params. */
 bool rn_front_http_read_params(struct rn_http_context *c, unsigned allowed);
 
-/* Answers with a decision, now or after `delay_ns`. Sets the connection's part of `format`. */
-void rn_front_http_put_decision(struct rn_http_context *c, const struct rn_decision *decision,
-                                int64_t delay_ns, struct rn_decision_format *format);
+/* --- the HTTP port ------------------------------------------------------------------------- */
 
-/* --- the HTTP port (routes.c) ------------------------------------------------------------- */
-
-/* Decides on ws->params and answers. */
-void rn_front_http_decide(struct rn_http_context *c, enum rn_verb verb);
+/* decide.c: decides on ws->params and answers, now or later. The connection's part of `format`
+ * is set here. */
+void rn_front_http_decide(struct rn_http_context *c, enum rn_verb verb,
+                          struct rn_decision_format format);
 /* Answers that there is no decision: with 400 if the request is wrong, else with `status`. */
 void rn_front_http_fail(struct rn_http_context *c, int code, unsigned status,
                         const struct ration_error *error);
-bool rn_front_http_wants_problem(const struct rn_http_request *request);
 
 /* forward_auth.c */
 void rn_front_http_auth(struct rn_http_context *c);

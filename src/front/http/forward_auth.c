@@ -83,9 +83,8 @@ static const char *read_parameter(struct rn_params *params, struct rn_decision_f
             return "cost must be a whole number";
         params->cost_given = true;
     } else if (rn_slice_is(name, "wait")) {
-        if (!rn_slice_is(value, "hold") && !rn_slice_is(value, "return"))
-            return "wait must be hold or return";
-        params->wait = rn_slice_is(value, "hold") ? RN_WAIT_HOLD : RN_WAIT_RETURN;
+        if (!rn_params_parse_wait(params, value))
+            return "wait must be hold, return or the longest wait in seconds, up to 60";
     } else {
         return "unknown parameter; there are deny, cost and wait";
     }
@@ -128,28 +127,17 @@ static const char *read_query(struct rn_http_context *c, struct rn_decision_form
 
 void rn_front_http_auth(struct rn_http_context *c)
 {
-    struct rn_params *params = &c->ws->params;
-    struct rn_decision *decision = &c->ws->decision;
-    struct rn_decision_format format = {.problem = rn_front_http_wants_problem(c->request),
-                                        .empty = true};
+    /* Envoy takes 5xx as our failure and may let the request pass. */
+    struct rn_decision_format format = {.empty = true, .no_5xx = c->rest.len != 0};
     char address[RN_IP_TEXT];
-    struct ration_error error;
     const char *fault;
-    int code;
 
-    rn_params_init(params);
+    rn_params_init(&c->ws->params);
     rn_buf_clear(&c->ws->scratch);
     if ((fault = read_query(c, &format))) {
         rn_front_http_error(c, 400, "bad_request", "%s", fault);
         return;
     }
     describe_request(c, address);
-    code = rn_decision_make(c->front->limiter, params, RN_CHECK, decision, &error);
-    if (c->rest.len != 0 && (code != 0 || decision->outcome.status >= 500))
-        format.deny_status = 403; /* Envoy takes 5xx as our failure and may let the request pass */
-    if (code != 0)
-        rn_front_http_fail(c, code, format.deny_status ? format.deny_status : 503, &error);
-    else
-        rn_front_http_put_decision(c, decision, rn_decision_reply_delay_ns(params, decision),
-                                   &format);
+    rn_front_http_decide(c, RN_CHECK, format);
 }

@@ -12,46 +12,6 @@
 #define BODY_MAX (1024 * 1024)
 #define BATCH_MAX 1000
 
-/* Media types are not ranked: a caller either accepts problems or does not. */
-bool rn_front_http_wants_problem(const struct rn_http_request *request)
-{
-    static const char type[] = "application/problem+json";
-    struct rn_slice accept = rn_http_find(request, "accept");
-
-    return accept.data && memmem(accept.data, accept.len, type, sizeof type - 1);
-}
-
-void rn_front_http_fail(struct rn_http_context *c, int code, unsigned status,
-                        const struct ration_error *error)
-{
-    if (code == RATION_EINVAL) {
-        rn_front_http_error(c, 400, "bad_request", "%s", error->text);
-        return;
-    }
-    rn_front_count(&c->ws->counts->failed[RN_FRONT_HTTP], 1);
-    rn_front_http_error(c, status, "store", "no decision could be made: %s", error->text);
-}
-
-void rn_front_http_decide(struct rn_http_context *c, enum rn_verb verb)
-{
-    struct rn_params *params = &c->ws->params;
-    struct rn_decision *decision = &c->ws->decision;
-    struct rn_decision_format format = {0};
-    struct ration_error error;
-
-    if (params->credit && !rn_admin_admit_change(c))
-        return;
-    int code = rn_decision_make(c->front->limiter, params, verb, decision, &error);
-
-    if (code != 0) {
-        rn_front_http_fail(c, code, 503, &error);
-        return;
-    }
-    format.problem = !decision->outcome.decision.allowed && rn_front_http_wants_problem(c->request);
-    rn_front_http_put_decision(
-        c, decision, verb == RN_CHECK ? rn_decision_reply_delay_ns(params, decision) : 0, &format);
-}
-
 /* --- batches ----------------------------------------------------------------------------- */
 
 /* Whether the body is {"checks": ...}, by its first name alone. */
@@ -70,7 +30,8 @@ static void decide_item(struct rn_http_context *c, struct rn_buf *out,
     struct ration_error error;
 
     if (rn_params_check(&c->ws->params, &error) != 0 ||
-        rn_decision_make(c->front->limiter, &c->ws->params, RN_CHECK, decision, &error) != 0) {
+        rn_decision_make(c->front->limiter, &c->ws->params, RN_CHECK, NULL, decision, &error) !=
+            0) {
         rn_buf_put_literal(out, "{\"error\":");
         rn_json_put_string(out, rn_slice_of(error.text));
         rn_buf_put_char(out, '}');
@@ -157,7 +118,7 @@ static void answer_check(struct rn_http_context *c)
         answer_batch(c);
     else if (rn_front_http_read_params(c, RN_PARAM_ATTRIBUTES | RN_PARAM_CREDIT | RN_PARAM_WAIT |
                                               RN_PARAM_PEEK | RN_PARAM_DRAIN))
-        rn_front_http_decide(c, RN_CHECK);
+        rn_front_http_decide(c, RN_CHECK, (struct rn_decision_format){0});
 }
 
 static void answer_throttle(struct rn_http_context *c)
@@ -166,7 +127,7 @@ static void answer_throttle(struct rn_http_context *c)
                                           RN_PARAM_PEEK | RN_PARAM_DRAIN))
         return;
     if (c->ws->params.by_limit)
-        rn_front_http_decide(c, RN_CHECK);
+        rn_front_http_decide(c, RN_CHECK, (struct rn_decision_format){0});
     else
         rn_front_http_error(c, 400, "bad_request",
                             "\"key\" and \"limit\" are missing, such as {\"key\": \"alice\", "

@@ -9,18 +9,19 @@
 #include "front/http/conversation.h"
 #include "rules/report/report.h"
 
-#define RESERVING (RN_PARAM_ATTRIBUTES | RN_PARAM_KEYED | RN_PARAM_COST | RN_PARAM_FOR)
+#define RESERVING                                                                                  \
+    (RN_PARAM_ATTRIBUTES | RN_PARAM_KEYED | RN_PARAM_COST | RN_PARAM_FOR | RN_PARAM_WAIT)
 
 void rn_front_http_reserve(struct rn_http_context *c)
 {
     if (rn_front_http_read_params(c, RESERVING))
-        rn_front_http_decide(c, RN_RESERVE);
+        rn_front_http_decide(c, RN_RESERVE, (struct rn_decision_format){0});
 }
 
 void rn_front_http_acquire(struct rn_http_context *c)
 {
     if (rn_front_http_read_params(c, RESERVING))
-        rn_front_http_decide(c, RN_ACQUIRE);
+        rn_front_http_decide(c, RN_ACQUIRE, (struct rn_decision_format){0});
 }
 
 /* Reads a body that must have a lease. */

@@ -347,7 +347,7 @@ static bool drains(struct rn_conn *conn)
 {
     const struct rn_resp_state *state = rn_conn_state(conn);
 
-    return !state->queue.first;
+    return !state->queue.first && (!state->line || state->line->count == 0);
 }
 
 static void closing(struct rn_conn *conn, enum rn_conn_close_reason why)
@@ -369,6 +369,7 @@ static void closed(struct rn_conn *conn)
     struct rn_resp_state *state = rn_conn_state(conn);
 
     rn_reply_queue_drop(&state->queue);
+    rn_front_resp_line_drop(state);
 }
 
 /* No idle_ns: clients keep connections open for days and send nothing. */

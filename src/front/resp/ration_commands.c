@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * RATION.*: the commands that answer with a decision (write_decision.c).
+ * RATION.*: the parameters of the commands that answer with a decision (decide.c).
  */
 #include <ration/signals.h>
 
@@ -13,67 +13,8 @@
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
 /* As many attributes as JSON may have, one more to refuse them, and all options. */
-_Static_assert(2 + 2 * (RN_PARAMS_ATTRIBUTES_MAX + 1) + 9 <= RN_RESP_ARGS_MAX,
+_Static_assert(2 + 2 * (RN_PARAMS_ATTRIBUTES_MAX + 1) + 11 <= RN_RESP_ARGS_MAX,
                "a command has room for the attributes of a request");
-
-/* --- deciding ------------------------------------------------------------------------------- */
-
-static void write_delayed(struct rn_delayed_reply *delayed)
-{
-    struct rn_queued_reply *reply =
-        (struct rn_queued_reply *)(void *)delayed->slot; /* first member */
-
-    rn_front_resp_put_decision(&reply->out, &delayed->format, &delayed->decision,
-                               delayed->delay_ns);
-    reply->queue->delayed--;
-    rn_reply_queue_complete(reply);
-    rn_reply_queue_flush(reply->queue);
-}
-
-/* False: out of memory; answer at once. */
-static bool delay_reply(struct rn_resp_context *c, int64_t delay_ns,
-                        const struct rn_decision_format *format)
-{
-    struct rn_reply_queue *queue = &c->state->queue;
-    struct rn_queued_reply *reply = c->conversation->reply;
-
-    if (!reply)
-        reply = rn_reply_queue_add(queue, c->out);
-    if (!reply)
-        return false;
-    if (rn_delayed_reply_start(&reply->delayed, c->conn, &c->ws->decision, delay_ns, format,
-                               write_delayed)) {
-        queue->delayed++;
-        rn_front_count(&c->ws->counts->delayed, 1);
-        return true;
-    }
-    if (!c->conversation->reply)
-        rn_reply_queue_complete(reply);
-    return false;
-}
-
-/* Decides on ws->params and answers, now or later. */
-static void decide(struct rn_resp_context *c, enum rn_verb verb)
-{
-    struct rn_decision *d = &c->ws->decision;
-    struct rn_decision_format format = {.version = c->state->version, .full = c->ws->params.full};
-    struct ration_error error;
-    int code = rn_decision_make(c->front->limiter, &c->ws->params, verb, d, &error);
-    int64_t delay_ns;
-
-    if (code == RATION_EINVAL) {
-        rn_front_resp_fail(c, "%s", error.text);
-        return;
-    }
-    if (code != 0) {
-        rn_front_count(&c->ws->counts->failed[RN_FRONT_RESP], 1);
-        rn_resp_put_error(c->out, "STORE", rn_slice_of(error.text));
-        return;
-    }
-    delay_ns = verb == RN_CHECK ? rn_decision_reply_delay_ns(&c->ws->params, d) : 0;
-    if (delay_ns <= 0 || !delay_reply(c, delay_ns, &format))
-        rn_front_resp_put_decision(c->out, &format, d, 0);
-}
 
 /* --- options ------------------------------------------------------------------------------- */
 
@@ -150,6 +91,12 @@ static bool read_algorithm(struct rn_resp_context *c, struct rn_slice text)
     return true;
 }
 
+static bool read_line(struct rn_resp_context *c, struct rn_slice text)
+{
+    c->ws->params.line = true;
+    return rn_front_resp_line_id(c, text, &c->ws->params.line_id);
+}
+
 enum {
     OPTION_COST = 1,
     OPTION_WAIT = 2,
@@ -158,6 +105,7 @@ enum {
     OPTION_FLAGS = 16, /* PEEK, LEASE, SHADOW and FULL */
     OPTION_DRAIN = 32,
     OPTION_CREDIT = 64, /* a cost that may be negative */
+    OPTION_LINE = 128,
 };
 
 #define AT(field) offsetof(struct rn_params, field)
@@ -173,6 +121,7 @@ static const struct option {
     {"PEEK", OPTION_FLAGS, AT(peek), NULL},     {"LEASE", OPTION_FLAGS, AT(keep_places), NULL},
     {"SHADOW", OPTION_FLAGS, AT(shadow), NULL}, {"FULL", OPTION_FLAGS, AT(full), NULL},
     {"DRAIN", OPTION_DRAIN, AT(drain), NULL},   {"ALGORITHM", OPTION_ALGORITHM, 0, read_algorithm},
+    {"LINE", OPTION_LINE, 0, read_line},
 };
 
 /* The options from argv[at] on. */
@@ -258,18 +207,34 @@ static bool by_rules(const struct rn_resp_context *c)
 
 /* --- commands ------------------------------------------------------------------------------ */
 
-/* A caller that keeps its places can neither only look nor have its reply delayed. */
+/* NULL, or what does not go together. */
+static const char *find_clash(const struct rn_params *params)
+{
+    if (params->keep_places && (params->peek || (params->wait == RN_WAIT_HOLD && !params->line)))
+        return "LEASE goes with neither PEEK nor a WAIT that holds the reply";
+    if (!params->line)
+        return NULL;
+    if (!params->full)
+        return "LINE is for gateways and needs FULL";
+    if (params->peek || params->drain || params->credit || params->wait == RN_WAIT_RETURN)
+        return "LINE waits in line; PEEK, DRAIN, a negative COST and WAIT return do not go with "
+               "that";
+    return NULL;
+}
+
 void rn_front_resp_check(struct rn_resp_context *c)
 {
     const struct rn_params *params = &c->ws->params;
+    const char *clash;
 
     if (!read_request(c, 1,
-                      OPTION_COST | OPTION_CREDIT | OPTION_WAIT | OPTION_FLAGS | OPTION_DRAIN))
+                      OPTION_COST | OPTION_CREDIT | OPTION_WAIT | OPTION_FLAGS | OPTION_DRAIN |
+                          OPTION_LINE))
         return;
-    if (params->keep_places && (params->peek || params->wait == RN_WAIT_HOLD))
-        rn_front_resp_fail(c, "LEASE goes with neither PEEK nor a WAIT that holds the reply");
+    if ((clash = find_clash(params)))
+        rn_front_resp_fail(c, "%s", clash);
     else
-        decide(c, params->keep_places ? RN_ACQUIRE : RN_CHECK);
+        rn_front_resp_decide(c, params->keep_places ? RN_ACQUIRE : RN_CHECK);
 }
 
 /* key limit [cost] [options]: where the options begin. False after answering. */
@@ -291,7 +256,7 @@ void rn_front_resp_take_alone(struct rn_resp_context *c)
 
     if (read_optional_cost(c, &at) &&
         read_limit(c, at, OPTION_WAIT | OPTION_ALGORITHM | OPTION_DRAIN))
-        decide(c, RN_CHECK);
+        rn_front_resp_decide(c, RN_CHECK);
 }
 
 void rn_front_resp_peek(struct rn_resp_context *c)
@@ -301,7 +266,7 @@ void rn_front_resp_peek(struct rn_resp_context *c)
     if (!read_optional_cost(c, &at) || !read_limit(c, at, OPTION_WAIT | OPTION_ALGORITHM))
         return;
     c->ws->params.peek = true;
-    decide(c, RN_CHECK);
+    rn_front_resp_decide(c, RN_CHECK);
 }
 
 void rn_front_resp_reset_key(struct rn_resp_context *c)
@@ -330,18 +295,18 @@ void rn_front_resp_reset_key(struct rn_resp_context *c)
 void rn_front_resp_acquire(struct rn_resp_context *c)
 {
     rn_params_init(&c->ws->params);
-    if (by_rules(c) ? read_request(c, 2, OPTION_COST | OPTION_FOR)
-                    : read_limit(c, 3, OPTION_COST | OPTION_FOR))
-        decide(c, RN_ACQUIRE);
+    if (by_rules(c) ? read_request(c, 2, OPTION_COST | OPTION_FOR | OPTION_WAIT)
+                    : read_limit(c, 3, OPTION_COST | OPTION_FOR | OPTION_WAIT))
+        rn_front_resp_decide(c, RN_ACQUIRE);
 }
 
 void rn_front_resp_reserve(struct rn_resp_context *c)
 {
     rn_params_init(&c->ws->params);
-    if (by_rules(c) ? read_request(c, 2, OPTION_COST | OPTION_FOR)
+    if (by_rules(c) ? read_request(c, 2, OPTION_COST | OPTION_FOR | OPTION_WAIT)
                     : c->argc > 3 && read_cost(c, c->argv[3]) &&
-                          read_limit(c, 4, OPTION_FOR | OPTION_ALGORITHM))
-        decide(c, RN_RESERVE);
+                          read_limit(c, 4, OPTION_FOR | OPTION_ALGORITHM | OPTION_WAIT))
+        rn_front_resp_decide(c, RN_RESERVE);
     else if (!by_rules(c) && c->argc == 3)
         rn_front_resp_fail_usage(c);
 }

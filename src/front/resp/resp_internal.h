@@ -5,13 +5,22 @@
 #ifndef RN_FRONT_RESP_INTERNAL_H
 #define RN_FRONT_RESP_INTERNAL_H
 
-#include "front/await/delayed_reply.h"
+#include "front/await/held_request.h"
 #include "front/await/reply_queue.h"
 #include "front/front.h"
 
+/* The requests of a gateway that wait in line: the connection goes on meanwhile. */
+#define RN_RESP_LINE_MAX 4096
+#define RN_RESP_LINE_BUCKETS 1024 /* a power of two */
+struct rn_resp_line {
+    uint32_t count;
+    struct rn_held_request *buckets[RN_RESP_LINE_BUCKETS]; /* by id */
+};
+
 struct rn_resp_state {
     struct rn_reply_queue queue;
-    uint8_t version; /* 2, or 3 after HELLO 3 */
+    struct rn_resp_line *line; /* NULL: no command had LINE so far */
+    uint8_t version;           /* 2, or 3 after HELLO 3 */
     struct rn_token_shown shown;
 };
 
@@ -75,6 +84,14 @@ void rn_front_resp_take(struct rn_resp_context *c);
 /* write_decision.c */
 void rn_front_resp_put_decision(struct rn_buf *out, const struct rn_decision_format *format,
                                 const struct rn_decision *decision, int64_t held_ns);
+
+/* decide.c: decides on ws->params and answers, now or later. */
+void rn_front_resp_decide(struct rn_resp_context *c, enum rn_verb verb);
+/* Reads the id of a request in line. False after answering. */
+bool rn_front_resp_line_id(struct rn_resp_context *c, struct rn_slice text, uint64_t *id);
+void rn_front_resp_leave(struct rn_resp_context *c);
+/* The connection has ended: all its requests leave their lines. */
+void rn_front_resp_line_drop(struct rn_resp_state *state);
 
 /* ration_commands.c */
 void rn_front_resp_check(struct rn_resp_context *c);

@@ -17,8 +17,9 @@ const struct rn_resp_entry rn_resp_entries[] = {
      "key limit [cost] [ALGORITHM name] [WAIT ms|hold|return] [DRAIN]", rn_front_resp_take},
     {"RATION.CHECK", 1, ANY, RN_RESP_DECIDES, "charge all rules that apply, or none",
      "attribute value [attribute value ...] [COST n] [WAIT ms|hold|return] [PEEK] [DRAIN] [LEASE] "
-     "[SHADOW] [FULL]",
+     "[SHADOW] [FULL] [LINE id]",
      rn_front_resp_check},
+    {"RATION.LEAVE", 2, 2, 0, "leave the line that LINE id stands in", "id", rn_front_resp_leave},
     {"RATION.PEEK", 3, 8, RN_RESP_INLINE, "what RATION.TAKE would say",
      "key limit [cost] [ALGORITHM name] [WAIT ms|hold|return]", rn_front_resp_peek},
     {"RATION.RESET", 3, 5, RN_RESP_NEEDS_ADMIN, "forget what a key has spent",
@@ -27,14 +28,15 @@ const struct rn_resp_entry rn_resp_entries[] = {
      "key [length|LIFT] | RULES attribute value ... [FOR length | LIFT] [RULE name]",
      rn_front_resp_pause},
     {"RATION.ACQUIRE", 3, ANY, 0, "take a place of a concurrency limit",
-     "key limit [COST n] [FOR seconds] | RULES attribute value ... [COST n] [FOR seconds]",
+     "key limit [COST n] [FOR seconds] [WAIT ms|hold|return] | RULES attribute value ... [COST n] "
+     "[FOR seconds] [WAIT ms|hold|return]",
      rn_front_resp_acquire},
     {"RATION.RENEW", 2, 4, 0, "keep a place for longer", "lease [FOR seconds]",
      rn_front_resp_renew},
     {"RATION.RELEASE", 2, 2, 0, "free a place", "lease", rn_front_resp_release},
     {"RATION.RESERVE", 3, ANY, 0, "charge now, settle later",
-     "key limit cost [FOR seconds] [ALGORITHM name] | RULES attribute value ... [COST n] "
-     "[FOR seconds]",
+     "key limit cost [FOR seconds] [ALGORITHM name] [WAIT ms|hold|return] | RULES attribute value "
+     "... [COST n] [FOR seconds] [WAIT ms|hold|return]",
      rn_front_resp_reserve},
     {"RATION.COMMIT", 2, 3, 0, "keep all of a reservation, or this much of it", "lease [cost]",
      rn_front_resp_commit},

@@ -148,11 +148,11 @@ void rn_front_resp_put_decision(struct rn_buf *out, const struct rn_decision_for
     bool escalated = o->kind == RATION_BY_ESCALATION && !o->decision.allowed;
     bool banned = o->kind == RATION_BY_BAN || escalated, turn = decision->queue_ticket[0] != '\0';
     bool paused = o->kind == RATION_BY_PAUSE && !o->decision.allowed;
-    bool note = o->kind == RATION_BY_NO_RULE && o->message[0] != '\0';
+    bool note = o->kind == RATION_BY_NO_RULE && o->message[0] != '\0', waited = o->waited_ns > 0;
 
     rn_resp_put_map(out, version,
                     8u + o->soft + o->shadow_refused + (o->shadow_delay_ns > 0) + banned +
-                        escalated + paused + note + lease + charge + (held_ns > 0) +
+                        escalated + paused + note + lease + charge + waited + (held_ns > 0) +
                         (format->full ? 5u + o->retryafter + lease + turn : 0));
     put_decision(out, format, o);
     if (o->soft)
@@ -175,6 +175,8 @@ void rn_front_resp_put_decision(struct rn_buf *out, const struct rn_decision_for
         put_text(out, "lease", decision->lease_ticket);
     if (charge)
         put_text(out, "charge", decision->charge_ticket);
+    if (waited)
+        put_time(out, version, "waited", o->waited_ns);
     if (held_ns > 0)
         put_time(out, version, "held", held_ns);
     if (format->full)

@@ -341,7 +341,7 @@ RN_INLINE static bool decide(struct ration *r, const struct rn_book *book,
         rn_unlikely(rn_ban_filter_passes(&index->ban_filter, &matches->values, request)) &&
         rn_ban_find(r, book, &matches->values, request, now_ns, &left_ns))
         return false;
-    if (rn_pause_any(&r->pauses) && rn_pause_stops(r, &f, now_ns))
+    if (rn_pause_any(&r->pauses) && rn_pause_stops(r, &f, now_ns = rn_limiter_now(r, now_ns)))
         return false;
     if (extras && rn_unlikely(refuse_if_banned(&f, n, r, book, now_ns, out)))
         return true;

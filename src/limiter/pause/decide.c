@@ -91,13 +91,15 @@ static struct rn_answer refusal(int64_t rest_ns)
 RN_ASIDE bool rn_pause_settle(struct ration *r, const struct rn_compiled *l,
                               struct ration_charge *c, int64_t now_ns)
 {
-    struct rn_charge done = {.key = rn_compiled_key(l, c),
-                             .ask = {.op = RN_TAKE, .now_ns = rn_limiter_now(r, now_ns)}};
-    int64_t rest_ns = rn_pause_of_charge(r, l, c, done.ask.now_ns);
+    now_ns = rn_limiter_now(r, now_ns);
+    int64_t rest_ns = rn_pause_of_charge(r, l, c, now_ns);
 
-    if (rest_ns == 0)
+    if (rn_likely(rest_ns == 0))
         return false;
-    done.answer = refusal(rest_ns);
+    struct rn_charge done = {.key = rn_compiled_key(l, c),
+                             .ask = {.op = RN_TAKE, .now_ns = now_ns},
+                             .answer = refusal(rest_ns)};
+
     (void)rn_limiter_settle(r, rn_stats_stripe(&r->stats), l, c, &done);
     c->paused = true;
     if (!l->shadow)

@@ -5,6 +5,7 @@
 
 #include "limiter/decide/workspace.h"
 #include "limiter/factor.h"
+#include "limiter/line/lines.h"
 #include "limiter/reputation/reputation.h"
 #include "rules/report/report.h"
 
@@ -31,6 +32,9 @@ static void look(struct rn_gathered *g, const struct ration_request *request,
     seen->limits = g->limits;
     seen->items = g->tx.items;
     seen->limit_count = seen->error == 0 ? outcome->listed : 0;
+    for (uint32_t i = 0; i < seen->limit_count; i++)
+        rn_lines_look(g->r->lines, g->tx.items[i].key, seen->cost, g->tx.items[i].rank,
+                      rn_limiter_now(g->r, g->tx.now_ns), &seen->lines[i]);
 }
 
 static void explain_rules(struct ration *r, const struct rn_book *book,

@@ -8,6 +8,7 @@
 
 #include <ration/reputation.h>
 #include <ration/rules.h>
+#include <ration/wait.h>
 
 #include "rules/match/match.h"
 
@@ -29,8 +30,9 @@ struct rn_explained_rule {
     /* The verdicts of `limits` as if this rule were the only one; at most RATION_OUTCOME_LIMITS. */
     const struct ration_outcome *outcome;
     const struct rn_rule_limit *const *limits;
-    const struct rn_transaction_item *items; /* the answers behind the verdicts */
-    uint32_t limit_count;                    /* 0: unlimited */
+    const struct rn_transaction_item *items;         /* the answers behind the verdicts */
+    struct ration_line lines[RATION_OUTCOME_LIMITS]; /* for each limit, if somebody waits there */
+    uint32_t limit_count;                            /* 0: unlimited */
 };
 
 /* The request. Valid while `begin` runs. */

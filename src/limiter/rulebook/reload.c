@@ -118,6 +118,14 @@ static int attach(struct ration *r, struct rn_book *book, struct ration_error *e
     return code;
 }
 
+static bool have_lines(const struct rn_ruleset *ruleset)
+{
+    for (uint32_t i = 0; i < ruleset->rule_count; i++)
+        if (ruleset->rules[i].line_size != 0)
+            return true;
+    return false;
+}
+
 int rn_reload_install(struct ration *r, struct rn_ruleset *ruleset, int64_t now_ns,
                       struct ration_error *error)
 {
@@ -143,6 +151,7 @@ int rn_reload_install(struct ration *r, struct rn_ruleset *ruleset, int64_t now_
         if (current)
             rn_book_carry(book, current);
         rn_limiter_set_capacity(r, ruleset);
+        __atomic_store_n(&r->lines_in_rules, have_lines(ruleset), __ATOMIC_RELAXED);
         rn_book_free(old);
         if (ruleset->teams) {
             rn_teams_free(r->teams);

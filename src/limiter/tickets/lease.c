@@ -71,7 +71,8 @@ int ration_acquire(struct ration *r, struct ration_charge *c, int64_t lease_ns, 
 
     if (!l)
         return c->error = rn_gate_fail(r, c->waiter, RATION_EINVAL, now_ns);
-    if (rn_pause_any(&r->pauses) && !c->waiter && rn_pause_settle(r, l, c, now_ns)) {
+    if (rn_pause_any(&r->pauses) && !c->waiter &&
+        rn_pause_settle(r, l, c, now_ns = rn_limiter_now(r, now_ns))) {
         *lease = 0;
         return 0;
     }

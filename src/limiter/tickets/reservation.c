@@ -244,7 +244,7 @@ void rn_ticket_issue_delay(struct ration *r, const struct ration_outcome *out,
                                                                         : RN_RESERVATION_MAX_NS;
 
     ticket[0] = '\0';
-    if (out->delay_ns > 0 && out->receipt_count != 0)
+    if ((out->delay_ns > 0 || out->waited_ns > 0) && out->receipt_count != 0)
         rn_ticket_issue_receipts(r, RN_TICKET_DELAY, out->at_ns, lasts_ns, out->receipts,
                                  out->receipt_count, ticket);
 }

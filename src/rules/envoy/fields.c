@@ -16,7 +16,7 @@ static const char *const descriptor_keys[] = {
 };
 static const char *const limit_keys[] = {
     "unit",  "requests_per_unit", "unlimited", "name",        "replaces",
-    "limit", "algorithm",         "burst",     "sub_windows",
+    "limit", "algorithm",         "burst",     "sub_windows", "queue",
 };
 static const char *const replaces_keys[] = {"name"};
 

@@ -10,6 +10,7 @@
 
 #include "rules/envoy/parse_internal.h"
 #include "rules/match/pattern.h"
+#include "rules/native/native_internal.h"
 #include "rules/printable.h"
 
 #define PATTERNS_COMPARED 64 /* of a key, with each that follows: see warn_of_hidden */
@@ -114,6 +115,8 @@ static void add_rule(struct rn_envoy_reader *r, const struct rn_node *map,
             rn_report_error(r->report, (suspect ? suspect : map)->at, "%s", fault);
         if (!compiled)
             return;
+        if (r->queue)
+            rn_native_queue_of_envoy(r->builder, r->queue, rule);
     }
     limit->limit = compiled;
     (void)rn_builder_tier(r->builder, rule, &compiled, compiled ? 1 : 0);

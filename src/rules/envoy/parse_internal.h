@@ -18,6 +18,7 @@ struct rn_envoy_reader {
     struct rn_slice domain;
     struct rn_envoy_node *path[RN_ENVOY_DEPTH_MAX]; /* from the top to where we are */
     uint32_t depth;
+    const struct rn_node *queue;  /* of the rate_limit that was read last; NULL: none */
     struct rn_envoy_named *named; /* rate_limits with a name or replaces, latest first */
 };
 
@@ -49,6 +50,7 @@ enum {
     RN_LIMIT_ALGORITHM,
     RN_LIMIT_BURST,
     RN_LIMIT_SUB_WINDOWS,
+    RN_LIMIT_QUEUE,
 };
 #define RN_ENVOY_FIELDS_MAX 10
 

@@ -263,7 +263,7 @@ bool rn_envoy_read_limit(struct rn_envoy_reader *r, const struct rn_node *map,
                          struct rn_envoy_limit *limit, struct ration_limit *spec)
 {
     static const int idle[] = {RN_LIMIT_REQUESTS, RN_LIMIT_ALGORITHM, RN_LIMIT_BURST,
-                               RN_LIMIT_SUB_WINDOWS};
+                               RN_LIMIT_SUB_WINDOWS, RN_LIMIT_QUEUE};
     const struct rn_node *fields[RN_ENVOY_FIELDS_MAX];
     bool ok;
 
@@ -272,6 +272,7 @@ bool rn_envoy_read_limit(struct rn_envoy_reader *r, const struct rn_node *map,
         return false;
     rn_envoy_read_fields(r, map, RN_ENVOY_RATE_LIMIT, fields);
     read_names(r, fields, limit);
+    r->queue = fields[RN_LIMIT_QUEUE];
     limit->unlimited = rn_envoy_read_flag(r, fields[RN_LIMIT_UNLIMITED]);
     *spec = (struct ration_limit){.algorithm = RATION_UNLIMITED};
     if (is_given_twice(r, fields, limit->unlimited))

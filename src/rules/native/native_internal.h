@@ -249,6 +249,9 @@ void rn_native_throttle_check(struct rn_builder *builder, const struct rn_node *
 
 /* Reads wait, max_wait and queue of the rule `map`. */
 void rn_native_waiting(struct rn_builder *builder, const struct rn_node *map, struct rn_rule *rule);
+/* Gives a rule of Envoy's format the line that its key `queue` asks for. */
+void rn_native_queue_of_envoy(struct rn_builder *builder, const struct rn_node *queue,
+                              struct rn_rule *rule);
 /* Gives the rule its line, or reports that nothing can wait under its limits; call it after they
  * are read. */
 void rn_native_waiting_finish(struct rn_builder *builder, const struct rn_node *map,

@@ -97,6 +97,19 @@ static const char *find_fault(const struct rn_rule *rule, bool has_leaky, bool h
                : "has no effect: nothing waits under this limit; add wait: hold";
 }
 
+/* `longest` is the node of max_wait, if there is one. */
+static void bound_wait(struct rn_builder *builder, const struct rn_node *longest,
+                       struct rn_rule *rule)
+{
+    int64_t slowed_ns = rule->throttle.max_ns; /* this delay is part of the wait */
+
+    if (rule->max_wait_ns > MAX_WAIT_MOST_NS)
+        rn_report_error(builder->report, longest->at,
+                        "nobody may stand in line for longer than 1h; write a shorter max_wait");
+    if (rule->max_wait_ns == 0)
+        rule->max_wait_ns = slowed_ns > MAX_WAIT_NS ? slowed_ns : MAX_WAIT_NS;
+}
+
 void rn_native_waiting_finish(struct rn_builder *builder, const struct rn_node *map,
                               struct rn_rule *rule)
 {
@@ -129,15 +142,17 @@ void rn_native_waiting_finish(struct rn_builder *builder, const struct rn_node *
     }
     if (rule->hold && has_others && !rule->by_outcome && rule->line_size == 0)
         rule->line_size = SIZE;
-    if (rule->line_size == 0)
-        return;
-    if (rule->max_wait_ns > MAX_WAIT_MOST_NS)
-        rn_report_error(builder->report,
-                        longest != NULL ? longest->at : rn_node_find(queue, "max_wait")->at,
-                        "nobody may stand in line for longer than 1h; write a shorter max_wait");
-    if (rule->max_wait_ns == 0) {
-        int64_t slowed_ns = rule->throttle.max_ns; /* this delay is part of the wait */
+    if (longest == NULL && queue != NULL)
+        longest = rn_node_find(queue, "max_wait");
+    if (rule->line_size != 0)
+        bound_wait(builder, longest, rule);
+}
 
-        rule->max_wait_ns = slowed_ns > MAX_WAIT_NS ? slowed_ns : MAX_WAIT_NS;
-    }
+void rn_native_queue_of_envoy(struct rn_builder *builder, const struct rn_node *queue,
+                              struct rn_rule *rule)
+{
+    rule->hold = true;
+    rule->line_size = SIZE;
+    read_queue(builder, queue, rule);
+    bound_wait(builder, rn_node_find(queue, "max_wait"), rule);
 }

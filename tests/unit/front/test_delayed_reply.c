@@ -15,17 +15,18 @@ struct delayer {
     int64_t due_ns;
 };
 
-static void write_reply(struct rn_delayed_reply *delayed)
+static void write_reply(struct rn_delayed_reply *delayed, const struct rn_decision *decision)
 {
     const struct delayer *delayer = rn_conn_state(delayed->conn);
     bool early = rn_clock_read_ns(CLOCK_MONOTONIC) < delayer->due_ns;
 
+    assert_int_equal(decision->at_ns, 17);
     rn_buf_put_slice(rn_conn_out(delayed->conn), early ? RN_SLICE("early\n") : RN_SLICE("later\n"));
 }
 
 static size_t received(struct rn_conn *conn, char *data, size_t len)
 {
-    static const struct rn_decision decision;
+    static const struct rn_decision decision = {.at_ns = 17};
     static const struct rn_decision_format format;
     struct delayer *delayer = rn_conn_state(conn);
 
@@ -54,7 +55,8 @@ static void start_delayers(struct running *r, struct rn_front *front)
 
 static void a_reply_never_leaves_early_after_a_long_round(void **state)
 {
-    struct rn_front front = {0};
+    static struct rn_front_loop loops[2];
+    struct rn_front front = {.loops = loops, .loop_count = 2};
     struct running r;
 
     (void)state;

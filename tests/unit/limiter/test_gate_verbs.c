@@ -425,6 +425,8 @@ static void those_that_fit_have_their_turn_together_and_one_more(void **state)
     s.opens_ns = T0 + 3 * SECOND;
     pass(&h, 100 * MS);
     assert_int_equal(h.admitted, 10);
+    for (unsigned n = 0; n < 10; n++)
+        assert_int_equal(h.order[n], n);
     pass(&h, 5 * SECOND); /* all others are refused when their time is over */
     assert_int_equal(totals_of(&h).waiting, 0);
     hall_close_shared(&h);

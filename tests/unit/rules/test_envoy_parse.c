@@ -221,6 +221,22 @@ static void extensions_choose_algorithm_and_period(void **state)
     rn_ruleset_free(r);
 }
 
+static void a_queue_gives_the_rule_a_line(void **state)
+{
+    (void)state;
+    struct rn_ruleset *r = load_good("extensions.yaml", 0);
+    const struct rn_rule *rule = ask(r, "extensions", "api=in_line", NULL).limit->rule;
+
+    assert_int_equal(rule->line_size, 50);
+    assert_true(rule->max_wait_ns == 2 * S);
+    assert_true(rule->hold);
+    rule = ask(r, "extensions", "api=in_short_line", NULL).limit->rule;
+    assert_int_equal(rule->line_size, 7);
+    assert_true(rule->max_wait_ns == 5 * S);
+    assert_int_equal(ask(r, "extensions", "api=exact", NULL).limit->rule->line_size, 0);
+    rn_ruleset_free(r);
+}
+
 /* --- rules -------------------------------------------------------------------------- */
 
 static void each_rate_limit_is_a_rule_named_like_its_path(void **state)
@@ -396,6 +412,7 @@ int main(void)
         cmocka_unit_test(metadata_is_flattened_with_dots),
         cmocka_unit_test(metrics_distinguish_the_values_asked_for),
         cmocka_unit_test(extensions_choose_algorithm_and_period),
+        cmocka_unit_test(a_queue_gives_the_rule_a_line),
         cmocka_unit_test(each_rate_limit_is_a_rule_named_like_its_path),
         cmocka_unit_test(names_of_rules_are_printable_and_unique),
         cmocka_unit_test(json_loads_too),

@@ -144,6 +144,22 @@ static void a_histogram_is_cumulative(void **state)
                  "t_seconds_count{port=\"http\"} 4\n");
 }
 
+static void times_may_have_other_buckets(void **state)
+{
+    static const char *const bounds[] = {"0.5", "10", "+Inf"};
+    const uint64_t counts[] = {2, 0, 1};
+    struct rn_buf out = {0};
+
+    (void)state;
+    rn_metrics_put_times(&out, "t_seconds", NULL, 0,
+                         &(struct rn_metrics_times){bounds, counts, 3, 12000000000});
+    demand(&out, "t_seconds_bucket{le=\"0.5\"} 2\n"
+                 "t_seconds_bucket{le=\"10\"} 2\n"
+                 "t_seconds_bucket{le=\"+Inf\"} 3\n"
+                 "t_seconds_sum 12\n"
+                 "t_seconds_count 3\n");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -152,6 +168,7 @@ int main(void)
         cmocka_unit_test(doubles_survive_a_round_trip),
         cmocka_unit_test(times_are_counted_below_the_bound_they_do_not_exceed),
         cmocka_unit_test(a_histogram_is_cumulative),
+        cmocka_unit_test(times_may_have_other_buckets),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -245,6 +245,53 @@ static void a_reply_that_is_cut_or_too_long_is_no_decision(void **state)
     assert_false(rn_parsed_decision_read(RN_SLICE("*1\r\n$7\r\nallowed\r\n"), &told));
 }
 
+static void a_request_in_line_is_told_its_id_and_the_longest_wait(void **state)
+{
+    static const char *const others[] = {
+        "*3\r\n$4\r\nWAIT\r\n:7\r\n:5000\r\n:1\r\n",
+        "*3\r\n$4\r\nWAIT\r\n:-7\r\n:5000\r\n",
+        "*3\r\n$4\r\nWAIT\r\n:7\r\n:-1\r\n",
+        "*2\r\n$4\r\nWAIT\r\n:7\r\n",
+        "*3\r\n$4\r\nTURN\r\n:7\r\n:5000\r\n",
+        "*3\r\n$4\r\nWAIT\r\n$1\r\n7\r\n:5000\r\n",
+        "-ERR WAIT\r\n",
+    };
+    uint64_t id = 0, max_ms = 0;
+
+    (void)state;
+    assert_true(rn_parsed_decision_read_wait(RN_SLICE("*3\r\n$4\r\nWAIT\r\n:7\r\n:5000\r\n"), &id,
+                                             &max_ms));
+    assert_int_equal(id, 7);
+    assert_int_equal(max_ms, 5000);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (rn_parsed_decision_read_wait(rn_slice_of(others[i]), &id, &max_ms))
+            fail_msg("taken for a place in line: %s", others[i]);
+}
+
+static void a_turn_is_a_push_with_the_decision(void **state)
+{
+    struct rn_buf push = {0};
+    struct rn_slice value;
+    uint64_t id = 0;
+
+    (void)state;
+    assert_true(read_with(NULL, 0));
+    rn_buf_put_literal(&push, ">3\r\n$11\r\nration.turn\r\n:9\r\n");
+    rn_buf_put_slice(&push, rn_buf_slice(&reply));
+    assert_true(rn_parsed_decision_read_turn(rn_buf_slice(&push), &id, &value));
+    assert_int_equal(id, 9);
+    assert_true(rn_slice_equal(value, rn_buf_slice(&reply)));
+    assert_true(rn_parsed_decision_read(value, &told));
+    for (size_t len = 0; len < push.len; len++)
+        assert_false(rn_parsed_decision_read_turn((struct rn_slice){push.data, len}, &id, &value));
+    push.data[0] = '*';
+    assert_false(rn_parsed_decision_read_turn(rn_buf_slice(&push), &id, &value));
+    rn_buf_done(&push);
+    assert_true(rn_parsed_decision_read_turn(
+        RN_SLICE(">3\r\n$11\r\nration.turn\r\n:9\r\n-STORE no answer\r\n"), &id, &value));
+    assert_true(rn_slice_is(value, "-STORE no answer\r\n"));
+}
+
 static int forget(void **state)
 {
     (void)state;
@@ -265,6 +312,8 @@ int main(void)
         cmocka_unit_test(required_members_must_be_there),
         cmocka_unit_test(impossible_values_are_refused),
         cmocka_unit_test(a_reply_that_is_cut_or_too_long_is_no_decision),
+        cmocka_unit_test(a_request_in_line_is_told_its_id_and_the_longest_wait),
+        cmocka_unit_test(a_turn_is_a_push_with_the_decision),
     };
 
     return cmocka_run_group_tests(tests, NULL, forget);

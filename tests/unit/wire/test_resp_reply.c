@@ -56,6 +56,8 @@ static void each_kind_is_read(void **state)
     assert_int_equal(one("$-1\r\n").kind, RN_RESP_REPLY_NULL);
     assert_int_equal(one("*7\r\n").kind, RN_RESP_REPLY_ARRAY);
     assert_int_equal(one("*7\r\n").number, 7);
+    assert_int_equal(one(">2\r\n").kind, RN_RESP_REPLY_PUSH);
+    assert_int_equal(one(">2\r\n").number, 2);
 }
 
 static const char *const whole[] = {
@@ -64,6 +66,7 @@ static const char *const whole[] = {
     "*2\r\n$1\r\na\r\n*1\r\n:1\r\n",
     "$5\r\na\r\nbc\r\n",
     "*3\r\n*0\r\n$-1\r\n*2\r\n+a\r\n-b\r\n",
+    ">2\r\n$1\r\na\r\n*1\r\n-b\r\n",
 };
 
 static void a_reply_in_pieces_is_waited_for_and_never_read_too_far(void **state)
@@ -109,6 +112,8 @@ static void a_bad_reply_is_refused_at_once(void **state)
         "$1\r\nabc",
         "*-1\r\n",
         "*65537\r\n",
+        ">-1\r\n",
+        ">65537\r\n",
         "$65537\r\n",
         "*1\r\n?",
         ":1000000000000000000\r\n",

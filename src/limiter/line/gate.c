@@ -124,9 +124,11 @@ static struct rn_line_refusal refusal_of(const struct rn_transaction *tx, size_t
         .key = item->key,
         .limit = &item->limit->limit,
         .units = tx->charges[i].cost,
+        .keep = item->keep,
         .rank = item->rank,
         .size = item->line_size != 0 ? item->line_size : RN_GATE_LINE_SIZE,
         .by_line = tx->in_line,
+        .inexact = tx->held || item->ask_guards || item->floor != 0,
         .batches = tx->r->fallback && !(flags & (RN_CHARGE_LEASED | RN_CHARGE_ASYNC)),
         .polls = item->limit->limit.algorithm == RATION_CONCURRENCY || tx->held};
 

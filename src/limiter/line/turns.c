@@ -125,8 +125,10 @@ static void call_batch(struct rn_line *line, const struct rn_waiter *first, int6
         struct rn_order_ahead ahead = rn_order_ahead(line->root, next->rank, next->arrival);
 
         one_thread &= next->waiting == first->waiting;
-        fits = fits &&
-               rn_estimate_at(&line->estimate, ahead.units + next->units + next->keep) <= now_ns;
+        uint64_t units = ahead.units + next->units + next->keep;
+
+        /* However long ago it has opened, no more than the capacity fit at once. */
+        fits = fits && units <= line->limit.cap && rn_estimate_at(&line->estimate, units) <= now_ns;
         if (!fits && !one_thread)
             return;
         largest = next->units;

@@ -33,7 +33,7 @@ struct ration_waiter {
     struct ration_waiting *waiting;
     void (*turn)(struct ration_waiter *waiter); /* called in ration_waiting_run; may free it */
     int64_t most_ns;  /* the longest time in line, whatever the rules let it; 0: no bound */
-    uint64_t own[29]; /* the library's */
+    uint64_t own[28]; /* the library's */
 };
 
 /* `wake` is called, in any thread, when ration_waiting_run must be called sooner than

@@ -78,12 +78,11 @@ struct rn_waiter {
     struct ration_verdict verdict;
     struct rn_waiter *mail; /* next in the mailbox */
     uint64_t keep;          /* units that it must leave to others */
-    uint64_t limiter[1];    /* of the decision paths */
 } __attribute__((may_alias));
 
-/* What waiting costs in memory: 256 bytes for each that waits, and about 400 for each line. */
+/* What waiting costs in memory: 248 bytes for each that waits, and about 400 for each line. */
 _Static_assert(sizeof(struct rn_waiter) <= sizeof(struct ration_waiter), "own[] is too small");
-_Static_assert(sizeof(struct ration_waiter) == 256, "docs say how large a waiter is");
+_Static_assert(sizeof(struct ration_waiter) == 248, "docs say how large a waiter is");
 
 #define RN_LINE_STRIPES 64
 #define RN_LINE_BUCKETS 64

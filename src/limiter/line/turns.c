@@ -125,8 +125,10 @@ static void call_batch(struct rn_line *line, const struct rn_waiter *first, int6
         struct rn_order_ahead ahead = rn_order_ahead(line->root, next->rank, next->arrival);
 
         one_thread &= next->waiting == first->waiting;
-        fits = fits &&
-               rn_estimate_at(&line->estimate, ahead.units + next->units + next->keep) <= now_ns;
+        uint64_t units = ahead.units + next->units + next->keep;
+
+        /* However long ago it has opened, no more than the capacity fit at once. */
+        fits = fits && units <= line->limit.cap && rn_estimate_at(&line->estimate, units) <= now_ns;
         if (!fits && !one_thread)
             return;
         largest = next->units;
@@ -205,9 +207,8 @@ void rn_turns_reopen(struct rn_line *line, uint64_t units)
 
     if (!next)
         return;
-    if (line->estimate.at_ns != RN_ESTIMATE_UNKNOWN && line->estimate.exact &&
-        !line->estimate.whole) { /* an even bucket: its level is known */
-        line->opens_ns = rn_estimate_at(&line->estimate, next->units + next->keep);
+    if (rn_estimate_move(&line->estimate, next->units + next->keep)) {
+        line->opens_ns = line->estimate.at_ns;
     } else if (next->units + next->keep < units) { /* it may fit where the other did not */
         line->estimate.at_ns = RN_ESTIMATE_UNKNOWN;
         line->opens_ns = line->seen_ns;

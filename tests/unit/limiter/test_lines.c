@@ -341,6 +341,28 @@ static void those_that_fit_have_their_turn_together_in_a_shared_store(void **sta
     assert_int_equal(clients[7].at_ns, T0 + 2 * MINUTE);
 }
 
+/* A window that nobody used is lost: no more than one may be called together. */
+static void no_more_than_the_capacity_have_their_turn_together(void **state)
+{
+    struct world *w = *state;
+    struct client clients[12] = {0};
+    unsigned turns = 0;
+
+    desk_init(&w->desk, "3 per minute", RATION_FIXED_WINDOW, 1);
+    w->desk.batches = true;
+    arrive_all(w, clients, 12);
+    for (unsigned i = 3; i < 12; i++)
+        clients[i].sleeps = true;
+    clock_ns = T0 + 4 * MINUTE + SECOND;
+    for (unsigned i = 0; i < 4; i++)
+        ration_waiting_run(w->waiting[(i + 1) % 2], clock_ns);
+    for (unsigned i = 3; i < 12; i++)
+        turns += clients[i].turns;
+    assert_int_equal(turns, 3);
+    for (unsigned i = 3; i < 12; i++)
+        ration_waiter_leave(&clients[i].waiter);
+}
+
 static void a_stop_ends_all_waits_by_its_time(void **state)
 {
     struct world *w = *state;
@@ -465,6 +487,7 @@ int main(void)
         TEST(a_turn_that_does_not_end_is_passed_after_a_while),
         TEST(an_error_of_one_passes_the_turn_on),
         TEST(those_that_fit_have_their_turn_together_in_a_shared_store),
+        TEST(no_more_than_the_capacity_have_their_turn_together),
         TEST(a_stop_ends_all_waits_by_its_time),
         TEST(a_clock_that_is_set_back_keeps_nobody_longer),
         TEST(another_thread_is_woken_when_its_turn_comes_sooner),

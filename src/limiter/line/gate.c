@@ -76,12 +76,18 @@ bool rn_gate_is_held(const struct rn_transaction *tx, size_t i, int64_t *wait_ns
                              tx->now_ns, wait_ns);
 }
 
-/* The answers of limits that are not asked. */
+/* The answers of limits that are not asked. What can never fit must not wait for its turn. */
 static void answer_unasked(struct rn_transaction *tx)
 {
     for (size_t i = 0; i < tx->n; i++) {
         struct rn_transaction_item *item = &tx->items[i];
+        const struct rn_limit *limit = &item->limit->limit;
+        uint64_t units = tx->charges[i].cost + item->keep;
 
+        if (units > limit->cap && rn_limit_beyond_ns(limit, units) == RN_NEVER) {
+            item->answer = (struct rn_answer){.retry_after_ns = RN_NEVER};
+            continue;
+        }
         item->answer = item->held_ns == 0 ? (struct rn_answer){.allowed = true,
                                                                .remaining = item->limit->limit.cap}
                                           : (struct rn_answer){.retry_after_ns = item->held_ns,

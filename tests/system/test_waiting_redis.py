@@ -148,7 +148,8 @@ def ask_in_order(node, caller, count):
 
 @pytest.mark.parametrize("connections", [1, 4])
 def test_strict_limits_are_asked_once_for_each_opening_and_thread(tmp_path, clock, connections):
-    """The calls of a node come over so many connections in turn, which are of one worker thread or of both."""
+    """The calls of a node come over so many connections in turn, which are of one worker thread or of both.
+    Those of a thread have their turns in order; those of two threads, too, unless the other node was faster."""
     with two_nodes(tmp_path, clock) as (server, nodes):
         use_up(nodes[0])
         callers = [[Calls(node) for _ in range(connections)] for node in nodes]
@@ -161,10 +162,8 @@ def test_strict_limits_are_asked_once_for_each_opening_and_thread(tmp_path, cloc
             before = calls.so_far()
             clock.advance(STEP)
             collect(sum(callers, []), 20 * (step + 1))
-            assert 1 <= calls.so_far() - before <= len(nodes) * min(connections, 2)
-            for mine in callers:
-                served = [len(caller.turns) for caller in mine]
-                assert max(served) - min(served) <= 1, "in the order of arrival on each node"
+            # Waiters of several threads are called together if they fit; one more asks, alone, when the window ends.
+            assert 1 <= calls.so_far() - before <= len(nodes) * (1 if connections == 1 else 3)
         for caller in sum(callers, []):
             assert caller.admitted() == caller.turns == sorted(caller.turns)
         wait_until(nodes, 0)

@@ -22,7 +22,7 @@ LONG = ["nodes_factors", "fleet_factors", "leased_loss", "leased_store", "lease_
         "contract_leased", "async", "leased_kill", "hostile", "fleet", "fleet_pauses", "signals", "redis_failover",
         "nodes_front", "nodes", "waiting_redis", "redis_silent", "grpc_waiting", "waiting_many", "daemon_failures",
         "nginx_lines", "nginx_waiting", "nodes_outage", "first_decisions", "nginx_limit_req", "sticky", "resp_pipelines",
-        "grpc", "forged_tickets"]
+        "grpc", "example_outgoing", "example_deferred", "forged_tickets", "waiting", "waiting_ends"]
 
 
 def split(files):

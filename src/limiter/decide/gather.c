@@ -323,7 +323,7 @@ RN_HOT int rn_gather_run(struct rn_gathered *g, bool look_only, struct ration_ou
         return 0;
     }
     g->tx.look_only = look_only;
-    g->tx.past_lines = g->all_shadow;
+    g->tx.past_lines = g->all_shadow || g->past_bans;
     if (rn_unlikely(g->drain) && g->tx.n > 1)
         return RATION_ESEVERAL;
     if (rn_unlikely(g->drain) && g->lease_count != 0)

@@ -35,6 +35,10 @@ bool rn_gate_charge(struct rn_transaction *tx);
  * of: true if it stands in line for that. */
 bool rn_gate_wait_for_pause(struct rn_transaction *tx, size_t first, int64_t rest_ns);
 
+/* For a charge of a caller that was looked at: if others stand in line for its key, its verdict
+ * says that it would be refused. */
+void rn_gate_tell(struct ration *r, struct ration_charge *c, int64_t now_ns);
+
 /* For the fast ways: whether a line may stand for this key. */
 static inline bool rn_gate_may_stand(const struct ration *r, uint64_t key)
 {

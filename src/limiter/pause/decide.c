@@ -7,7 +7,7 @@
 #include "limiter/decide/gather.h"
 #include "limiter/limiter.h"
 
-static void count(struct ration *r)
+void rn_pause_count(struct ration *r)
 {
     __atomic_fetch_add(&r->pauses.refused, 1, __ATOMIC_RELAXED);
 }
@@ -56,7 +56,7 @@ void rn_pause_refuse(struct rn_gathered *g, bool look_only, struct ration_outcom
     if (look_only)
         return;
     rn_gather_count_unasked(g->r, g->book, a, g->paused_hash, g->tx.now_ns);
-    count(g->r);
+    rn_pause_count(g->r);
 }
 
 RN_ASIDE bool rn_pause_stops(struct ration *r, const struct rn_fast_path *f, int64_t now_ns)
@@ -103,7 +103,7 @@ RN_ASIDE bool rn_pause_settle(struct ration *r, const struct rn_compiled *l,
     (void)rn_limiter_settle(r, rn_stats_stripe(&r->stats), l, c, &done);
     c->paused = true;
     if (!l->shadow)
-        count(r);
+        rn_pause_count(r);
     return true;
 }
 
@@ -131,9 +131,4 @@ RN_ASIDE void rn_pause_hold(struct rn_transaction *tx)
         tx->charges[i].paused = item->held_ns != 0;
         tx->held |= item->held_ns != 0;
     }
-}
-
-void rn_pause_count(struct ration *r)
-{
-    count(r);
 }

@@ -20,6 +20,9 @@
 /* Some day at noon, to the minute: windows aligned to the epoch begin here. */
 #define T0 (INT64_C(1699963200) * SECOND)
 
+/* What pauses have of every board: words, with the head of their entry. */
+#define PAUSE_WORDS (1 + sizeof(struct rn_pause_board) / sizeof(uint64_t))
+
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
 /* A named limit from its text. */

@@ -498,7 +498,8 @@ static void a_full_board_keeps_the_old_rules(void **state)
     struct ration *r = open_factor_rules(bucket);
 
     (void)state;
-    memset(rn_table_board(r->table) + 2, 0xFF, RN_BOARD_BYTES - 16);
+    memset(rn_table_board(r->table) + PAUSE_WORDS + 2, 0xFF,
+           RN_BOARD_BYTES - 8 * (PAUSE_WORDS + 2));
     assert_int_equal(try_factor_rules(r, "limits: [{name: b, key: user, limit: 1 per hour}]",
                                       ten_by_ten, COUNT(ten_by_ten), T0),
                      RATION_EBOARD);

@@ -83,9 +83,9 @@ static void a_lift_lets_those_that_wait_go_ahead(void **state)
         assert_int_equal(arrive(&calls[n], &h, n, "user=ann"), RATION_EWAITS);
     pass(&h, SECOND);
     split_words(&w, "user=ann");
-    assert_int_equal(ration_pause_lift(h.r, &(struct ration_pause_of){.request = &w.request},
-                                       h.now_ns, NULL),
-                     0);
+    assert_int_equal(
+        ration_pause_lift(h.r, &(struct ration_pause_of){.request = &w.request}, h.now_ns, NULL),
+        0);
     pass(&h, 10 * MS);
     assert_int_equal(h.admitted, 2);
     assert_int_equal(calls[0].done_ns, T0 + SECOND);

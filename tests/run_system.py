@@ -20,8 +20,9 @@ TOGETHER = 4  # short files for one pytest, which takes as long to start as a fe
 LONG = ["nodes_factors", "fleet_factors", "leased_loss", "leased_store", "lease_scripts", "contract_redis",
         "contract", "redis_answers", "nginx_contract", "redis_resends", "redis_scripts", "capacity",
         "contract_leased", "async", "leased_kill", "hostile", "fleet", "fleet_pauses", "signals", "redis_failover",
-        "nodes_front", "nodes", "redis_silent", "daemon_failures", "nginx_lines", "nginx_waiting", "nodes_outage",
-        "first_decisions", "nginx_limit_req", "sticky", "resp_pipelines", "grpc", "forged_tickets"]
+        "nodes_front", "nodes", "waiting_redis", "redis_silent", "grpc_waiting", "waiting_many", "daemon_failures",
+        "nginx_lines", "nginx_waiting", "nodes_outage", "first_decisions", "nginx_limit_req", "sticky", "resp_pipelines",
+        "grpc", "example_outgoing", "example_deferred", "forged_tickets", "waiting", "waiting_ends"]
 
 
 def split(files):

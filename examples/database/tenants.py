@@ -9,13 +9,14 @@
     END
 
 A query reserves what most queries cost and settles what it did cost: one unit for each 1000 steps of SQLite's
-virtual machine. What was used beyond the reservation is owed, and a tenant in debt is refused until its rate has
-paid for it: the database does not hear of its queries, and those of others do not wait for them.
+virtual machine. What was used beyond the reservation is owed. A tenant in debt waits in line at rationd, WAIT_SECONDS at
+most, until its rate has paid for it, and is refused if that takes longer: the database does not hear of its queries
+before, and those of others do not wait for them.
 
 With PostgreSQL, reserve by what the planner expects (`EXPLAIN (FORMAT JSON)`, "Plan Rows" or "Total Cost"), and settle
 the rows or the milliseconds that it took; `statement_timeout` is its QUERY_MOST.
 
-Without rationd, or if it does not answer within ANSWER_SECONDS, queries run unlimited, except for QUERY_MOST: for a
+Without rationd, or if it does not answer in time, queries run unlimited, except for QUERY_MOST: for a
 shop it is worse to be closed. Set WITHOUT_RATIOND=refuse where it is not.
 """
 
@@ -27,7 +28,8 @@ import sys
 
 RATIOND = os.environ.get("RATIOND", "127.0.0.1:8080")
 WITHOUT_RATIOND = os.environ.get("WITHOUT_RATIOND", "allow")
-ANSWER_SECONDS = float(os.environ.get("ANSWER_SECONDS", "0.5"))
+ANSWER_SECONDS = float(os.environ.get("ANSWER_SECONDS", "0.5")) # for rationd, beyond the time in line
+WAIT_SECONDS = float(os.environ.get("WAIT_SECONDS", "1"))
 STEPS_OF_UNIT = 1000
 QUERY_USUAL = 5    # units; most queries cost less
 QUERY_MOST = 1000  # units; at most the burst: a debt is never larger than that
@@ -45,7 +47,7 @@ class Limiter:
     """One connection to rationd, for one thread."""
 
     def __init__(self):
-        self.connection = http.client.HTTPConnection(RATIOND, timeout=ANSWER_SECONDS)
+        self.connection = http.client.HTTPConnection(RATIOND, timeout=WAIT_SECONDS + ANSWER_SECONDS)
 
     def ask(self, path, body):
         """Returns the answer, or None if there is none in time."""
@@ -59,7 +61,8 @@ class Limiter:
 
     def reserve(self, tenant):
         """Returns what settle() wants. Raises Refused."""
-        answer = self.ask("/v1/reserve", {"attributes": {"tenant": tenant}, "cost": QUERY_USUAL, "for": 60})
+        answer = self.ask("/v1/reserve", {"attributes": {"tenant": tenant}, "cost": QUERY_USUAL, "for": 60,
+                                          "wait": WAIT_SECONDS})
         if answer is None or "allowed" not in answer: # no answer, or rationd could make no decision
             if WITHOUT_RATIOND == "refuse":
                 raise Refused(1)

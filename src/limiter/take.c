@@ -49,7 +49,7 @@ static RN_ASIDE int take_at_length(struct ration *r, struct ration_charge *c,
 /* Whether one RN_TAKE may not decide: others wait for this key, or the caller would wait. */
 static inline bool may_wait(const struct ration *r, uint64_t key, const struct ration_charge *c)
 {
-    return rn_gate_may_stand(r, key) || c->waiter || c->max_wait_ns != 0;
+    return rn_gate_may_stand(r, key) || ((uintptr_t)c->waiter | (uint64_t)c->max_wait_ns) != 0;
 }
 
 static inline __attribute__((always_inline)) int

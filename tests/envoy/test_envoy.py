@@ -4,6 +4,7 @@
 ./dev test-envoy fetches Envoy and names it in ENVOY.
 """
 
+import concurrent.futures
 import contextlib
 import http.client
 import http.server
@@ -17,6 +18,7 @@ import pytest
 import yaml
 
 from daemon import PATIENCE, Answer, Daemon
+from stillclock import StillClock
 
 ENVOY = os.environ.get("ENVOY")
 pytestmark = pytest.mark.skipif(not ENVOY, reason="ENVOY is not set: run ./dev test-envoy")
@@ -33,6 +35,9 @@ descriptors:
   - key: path
     value: /zero
     rate_limit: {unit: hour, requests_per_unit: 0}
+  - key: path
+    value: /line
+    rate_limit: {limit: 2 per 2 seconds, queue: {size: 4, max_wait: 20s}}
 """
 
 
@@ -64,11 +69,11 @@ def cluster(name, address, http2=False):
     return made
 
 
-def config(upstream, service, deny):
+def config(upstream, service, deny, timeout):
     """As docs/envoy.md shows it."""
     limit = {"name": "envoy.filters.http.ratelimit", "typed_config": {
         "@type": "type.googleapis.com/envoy.extensions.filters.http.ratelimit.v3.RateLimit",
-        "domain": "edge", "timeout": "1s", "failure_mode_deny": deny,
+        "domain": "edge", "timeout": timeout, "failure_mode_deny": deny,
         "enable_x_ratelimit_headers": "DRAFT_VERSION_03",
         "rate_limit_service": {"transport_api_version": "V3", "grpc_service": {
             "envoy_grpc": {"cluster_name": "ration"}}}}}
@@ -113,12 +118,12 @@ def wait_for(what, *args):
 
 
 @contextlib.contextmanager
-def envoy(folder, service, deny=False):
+def envoy(folder, service, deny=False, timeout="1s"):
     """Yields the address of its listener."""
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Upstream)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     (folder / "envoy.yaml").write_text(yaml.safe_dump(
-        config(f"127.0.0.1:{server.server_port}", service, deny)))
+        config(f"127.0.0.1:{server.server_port}", service, deny, timeout)))
     admin_file = folder / "admin"
     with open(folder / "envoy.log", "wb") as log:
         process = subprocess.Popen(
@@ -182,6 +187,24 @@ def test_requests_that_no_rule_names_pass(edge):
     answer = get(edge, "/other")
     assert answer.status == 200
     assert answer.headers["x-ratelimit-limit"] is None
+
+
+def test_requests_wait_in_line_within_the_timeout(tmp_path):
+    clock = StillClock(tmp_path / "clock")
+    with Daemon(tmp_path, RULES, ["--grpc", "127.0.0.1:0"], env=clock.env()) as daemon, \
+            envoy(tmp_path, daemon.addresses["grpc"], timeout="30s") as at, \
+            concurrent.futures.ThreadPoolExecutor(4) as pool:
+        def are_waiting(count):
+            return f"\nration_waiting {count}\n" in daemon.admin("GET", "/metrics").text
+
+        assert [get(at, "/line").status for _ in range(2)] == [200, 200]
+        waiting = [pool.submit(get, at, "/line") for _ in range(4)]
+        wait_for(are_waiting, 4)
+        assert get(at, "/line").status == 429, "the line is full"
+        clock.advance(4)
+        wait_for(are_waiting, 2)
+        clock.advance(4)
+        assert [answer.result().status for answer in waiting] == [200] * 4
 
 
 @pytest.mark.parametrize("deny, status", [(False, 200), (True, 500)],

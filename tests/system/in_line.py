@@ -67,6 +67,24 @@ def decision(reply):
     return {**told, "allowed": told["allowed"] == 1}
 
 
+class Gateway:
+    """A connection of RESP2 that also reads pushes."""
+
+    def __init__(self, line):
+        self.client = line.client("resp")
+
+    def __call__(self, *words):
+        self.client.send(command(*words))
+        return self.read()
+
+    def read(self):
+        """A reply, or of a push its members behind `>`."""
+        if self.client.resp.file.peek(1)[:1] != b">":
+            return self.client.resp.read()
+        head = self.client.resp.file.readline()
+        return [b">", *(self.client.resp.read() for _ in range(int(head[1:])))]
+
+
 class Line:
     """A rationd of one worker, whose clock stands still, and its clients."""
 

@@ -58,7 +58,7 @@ def recipes():
 
 
 def files():
-    for page in ("rules.md", "keys.md", "envoy-format.md"):
+    for page in ("rules.md", "keys.md", "envoy-format.md", "waiting.md"):
         for line, _, language, text in blocks(page):
             if language == "yaml":
                 yield pytest.param(text, id=f"{page}:{line}")

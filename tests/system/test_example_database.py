@@ -23,6 +23,7 @@ ENDLESS = "SELECT count(*) FROM orders a, orders b, orders c, orders d"
 def shop(tmp_path):
     path = tmp_path / "shop.db"
     with sqlite3.connect(path) as database:
+        database.execute("PRAGMA synchronous = OFF") # a busy disk may take long
         database.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY, total INTEGER)")
         database.executemany("INSERT INTO orders VALUES (?, ?)", ((n, n * 7919 % 1000) for n in range(150)))
     database.close()
@@ -53,8 +54,8 @@ class InProcess:
 class AskingRationd(InProcess):
     """The example in Python."""
 
-    def __init__(self, folder, shop):
-        rules = re.sub(r"limit: .*", f"limit: {LIMIT}", (EXAMPLE / "ration.yaml").read_text())
+    def __init__(self, folder, shop, limit=LIMIT):
+        rules = re.sub(r"limit: .*", f"limit: {limit}", (EXAMPLE / "ration.yaml").read_text())
         self.rationd = Daemon(folder, rules, ["--http", f"127.0.0.1:{free_port()}"])
         self.command = ["/usr/bin/python3", EXAMPLE / "tenants.py", shop]
         self.env = {"PATH": os.environ["PATH"], "RATIOND": self.rationd.addresses["http"],
@@ -131,7 +132,7 @@ def test_processes_share_what_a_tenant_has(asking):
 
 @pytest.mark.parametrize("away", ["frozen", "killed"])
 def test_without_rationd_queries_run_or_are_refused_as_chosen(asking, away):
-    asking.env["ANSWER_SECONDS"] = "0.2"
+    asking.env.update(ANSWER_SECONDS="0.2", WAIT_SECONDS="0.1")
     if away == "frozen":
         asking.rationd.freeze()
     else:
@@ -141,3 +142,15 @@ def test_without_rationd_queries_run_or_are_refused_as_chosen(asking, away):
     assert asking.error.count("rationd is away") == 2
     asking.env["WITHOUT_RATIOND"] = "refuse"
     assert asking.ask(f"bob {LIGHT}") == ["bob refused, again in 1 s"]
+
+
+def test_a_tenant_in_debt_waits_until_its_rate_has_paid(tmp_path, shop):
+    service = AskingRationd(tmp_path, shop, f"{CAPACITY} per second")
+    service.env["WAIT_SECONDS"] = "30"
+    try:
+        lines = service.ask(*[f"greedy {HEAVY}"] * 8)
+        totals = service.rationd.admin("GET", "/metrics").text
+    finally:
+        service.close()
+    assert len(lines) == 8 and sum(map(cost, lines)) > 2 * CAPACITY and not any("refused" in line for line in lines)
+    assert int(re.search(r'^ration_waited_total{result="admitted"} (\d+)$', totals, re.M)[1]) >= 1

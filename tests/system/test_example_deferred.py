@@ -24,7 +24,7 @@ class DeferredWork:
     def __init__(self, folder):
         self.folder, self.stack, self.logs = folder, contextlib.ExitStack(), {}
         self.numbers = itertools.count()
-        self.redis = self.stack.enter_context(RedisServer(folder, port=free_port(), options=["--appendonly", "yes"]))
+        self.redis = self.stack.enter_context(RedisServer(folder, port=free_port(), options=["--appendonly", "yes", "--appendfsync", "no"]))
         self.rationd = self.stack.enter_context(Daemon(folder, options=["--resp", f"127.0.0.1:{free_port()}"]))
         self.receiver = self.stack.enter_context(Receiver())
         self.env = {"PATH": os.environ["PATH"], "LIMIT": f"{RATE} per second burst {BURST}", "ABANDONED_MS": "500",

@@ -86,7 +86,6 @@ def clocked(tmp_path):
     yield make
     for each in made:
         each.close()
-        each.g.stop()  # before rationd, which would let those in line wait for the clock
 
 
 @pytest.fixture
@@ -100,14 +99,19 @@ def here(gateway, clocked):
 @pytest.fixture
 def there(asking, rationd, clocked):
     """The lines are at rationd; `local` are the rules of nginx."""
+    all_made = []
+
     def make(rules, server=GIF, local="limits: []\n", http="", options=(), **settings):
         d = rationd(rules, env=clocked.clock.env(), options=options)
         made = clocked(asking(d.address, local, server, start=False, http=BY_USER + TOLD + http, **settings))
         made.rationd = d
+        all_made.append(made)
         answers(made.g)
         return made
 
-    return make
+    yield make
+    for each in all_made:
+        each.g.stop()  # before rationd, which would let those in line wait for the clock
 
 
 @pytest.fixture(params=["in nginx", "at rationd"])

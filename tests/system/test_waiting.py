@@ -5,8 +5,8 @@ otherwise is in test_waiting_ends.py."""
 import pytest
 
 from concurrent_clients import command, post
-from daemon import RespError, wait_for
-from in_line import Line, answered, decision
+from daemon import RespError
+from in_line import Gateway, Line, answered, decision
 
 RULES = """
 limits:
@@ -314,25 +314,6 @@ def test_a_wrong_wait_is_refused_over_resp(line, words, message):
 
 def ask(gateway, id, *more, user="ann"):
     return gateway("RATION.CHECK", "user", user, "LEASE", "FULL", "LINE", id, *more)
-
-
-class Gateway:
-    """A connection of RESP2 that also reads pushes."""
-
-    def __init__(self, line):
-        self.client = line.client("resp")
-
-    def __call__(self, *words):
-        self.client.send(command(*words))
-        return self.read()
-
-    def read(self):
-        """A reply, or of a push its members."""
-        line = self.client.resp.file.peek(1)[:1]
-        if line != b">":
-            return self.client.resp.read()
-        head = self.client.resp.file.readline()
-        return [b">", *(self.client.resp.read() for _ in range(int(head[1:])))]
 
 
 def test_a_gateway_goes_on_while_its_requests_wait(line):

@@ -3,21 +3,28 @@
 Nobody is left without an answer, and nobody is charged for one that went."""
 
 import contextlib
+import os
+import random
 import signal
 import ssl
 import time
 
 import pytest
 
-from concurrent_clients import post
+from concurrent_clients import command, post
 from daemon import wait_for
-from in_line import Line, answered
-from redis_server import RedisServer, silence
+from in_line import Gateway, Line, answered, decision
+from redis_server import SEED, RedisServer, silence
 from test_tls import Authority, has_tls
 
 LIMIT = "100 per 10 seconds"
 RULES = "limits: [{name: api, key: user, limit: 2 per 10 seconds, queue: {size: 1000, max_wait: 1m}}]\n"
 PLACES = "limits: [{name: jobs, key: user, limit: 1 concurrent, queue: {size: 1000, max_wait: 1h}}]\n"
+
+
+def leaves(line, client, reset=False):
+    client.leave(reset)
+    line.clients.remove(client)
 
 
 def fill_up(line, key):
@@ -42,8 +49,7 @@ def test_a_thousand_clients_leave_and_are_not_charged(tmp_path):
                 waiting.append(line.words("RATION.TAKE", keys[i % 10], LIMIT, 1, "WAIT", 60000))
         line.stands(1000)
         for i, client in enumerate(waiting):
-            client.leave(reset=i % 4 == 0)
-            line.clients.remove(client)
+            leaves(line, client, reset=i % 4 == 0)
         line.stands(0)
         assert line.metric("ration_waited_total", result="left") == 1000
         line.clock.advance(10)
@@ -59,8 +65,7 @@ def test_the_turn_of_one_that_leaves_is_that_of_the_next(tmp_path):
             waiting.append(line.http("/v1/acquire", attributes={"user": "ann"}))
             line.stands(i + 1)
         for client in (waiting[0], waiting[2]):
-            client.leave()
-            line.clients.remove(client)
+            leaves(line, client)
         line.stands(2)
         line.clock.advance(1)
         for client in (waiting[1], waiting[3]):
@@ -168,6 +173,23 @@ def test_all_that_wait_are_answered_when_the_daemon_stops(tmp_path):
         assert line.daemon._end() == 0
 
 
+def test_a_gateway_is_told_when_the_daemon_stops(tmp_path):
+    with Line(tmp_path, PLACES) as line:
+        gateway = Gateway(line)
+        ask = ("RATION.CHECK", "user", "ann", "LEASE", "FULL", "LINE")
+        assert decision(gateway(*ask, 0))["allowed"]
+        for id in range(100):
+            assert gateway(*ask, id) == [b"WAIT", id, 60000]
+        line.daemon.process.send_signal(signal.SIGTERM)
+        line.daemon.logged("daemon.stopping")
+        wait_for(lambda: line.clock.advance(0.5) or time.sleep(0.05) or gateway.client.has_answer(), "the first turn")
+        pushes = [gateway.read() for _ in range(100)]
+        assert {push[2] for push in pushes} == set(range(100))
+        assert not any(decision(push[3])["allowed"] for push in pushes)
+        assert gateway.client.socket.recv(1) == b""
+        assert line.daemon._end() == 0
+
+
 def test_a_turn_comes_while_the_daemon_stops(tmp_path):
     with Line(tmp_path, RULES) as line:
         for _ in range(2):
@@ -204,8 +226,7 @@ def test_what_is_due_after_a_freeze_is_answered_in_order(tmp_path):
         line.daemon.freeze()
         line.clock.advance(20)  # there is room for two; the first two go meanwhile
         for client in waiting[:2]:
-            client.leave(reset=True)
-            line.clients.remove(client)
+            leaves(line, client, reset=True)
         waiting.append(line.check(user="ann"))
         line.daemon.thaw()
         line.admitted(*waiting[2:4])
@@ -214,6 +235,56 @@ def test_what_is_due_after_a_freeze_is_answered_in_order(tmp_path):
             line.clock.advance(5)
             line.admitted(waiting[i])
             assert answered(waiting[i + 1:]) == []
+
+
+# --- all at once -------------------------------------------------------------------------------------------------------
+
+
+def test_clients_that_do_as_they_like_leave_nothing_behind(tmp_path):
+    chance = random.Random(SEED)
+    limit, keys, steps = "3 per second", [f"key {i}" for i in range(5)], 20000 if "RATION_SOAK" in os.environ else 600
+    with Line(tmp_path, "limits: [{name: api, key: user, limit: 3 per second, queue: 50}]\n") as line:
+        asked, admitted, began_ns = [], 0, line.clock.boot_ns
+
+        def ask():
+            key, wait = chance.choice(keys), chance.choice([0.4, 1, 5, 60])
+            count = chance.choice([1, 1, 1, 4])  # in a pipeline
+            if chance.random() < 0.5:
+                client = line.client("http")
+                client.send(count * post("/v1/throttle", {"key": key, "limit": limit, "wait": wait}))
+            else:
+                client = line.client("resp")
+                client.send(count * command("RATION.TAKE", key, limit, 1, "WAIT", int(wait * 1000)))
+            asked.append([client, count])
+
+        def read(one):
+            nonlocal admitted
+            while one[1] > 0 and one[0].has_answer():
+                admitted += one[0].answer()["allowed"]
+                one[1] -= 1
+            return one[1] == 0
+
+        for step in range(steps):
+            if len(asked) < 60 and chance.random() < 0.6:
+                ask()
+            if asked and chance.random() < 0.2:
+                leaves(line, asked.pop(chance.randrange(len(asked)))[0], chance.random() < 0.5)
+            if chance.random() < 0.2:
+                line.clock.advance(chance.choice([0.01, 0.34, 1]))
+            if step % 200 == 100:
+                line.daemon.reload()
+            for one in [one for one in asked if read(one)]:
+                asked.remove(one)
+                leaves(line, one[0], False)
+        for one in asked:
+            leaves(line, one[0], chance.random() < 0.5)
+        line.stands(0)
+        seconds = (line.clock.boot_ns - began_ns) / 1e9
+        assert admitted <= len(keys) * (3 + 3 * seconds), "more than the limit"
+        line.clock.advance(10)
+        for key in keys:
+            allowed = [line.http("/v1/throttle", key=key, limit=limit).answer()["allowed"] for _ in range(4)]
+            assert allowed == [True, True, True, False], "nothing is owed"
 
 
 # --- a shared store ----------------------------------------------------------------------------------------------------
@@ -249,8 +320,7 @@ def test_who_leaves_while_its_turn_is_decided_gives_back_what_it_got(tmp_path):
         stays = line.words("RATION.ACQUIRE", "RULES", "job", "a")
         line.stands(2)
         with silence(redis):  # which is asked again and again: the first in line is being decided
-            leaver.leave()
-            line.clients.remove(leaver)
+            leaves(line, leaver)
             time.sleep(0.6)  # the lease ends meanwhile, so that the leaver gets the place
         assert line.admitted(stays)[0]["lease"], "which is given back, and need not end by itself"
         line.stands(0)

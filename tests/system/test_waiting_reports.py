@@ -4,6 +4,7 @@
 The clock stands still, so nobody's turn comes before it is moved.
 """
 
+import concurrent.futures
 import contextlib
 import re
 
@@ -28,6 +29,13 @@ limits:
     lease: 1h
     priority: { by: importance, levels: { high: 0%, low: 0% }, default: low }
     queue: { size: 5, max_wait: 3s, by: arrival }
+  - name: ranked
+    when: { path: /ranked }
+    key: user
+    limit: [10 per 10 seconds, 100 per hour]
+    algorithm: token-bucket
+    priority: { by: importance, levels: { high: 0%, low: 50% }, default: low }
+    queue: { size: 5, max_wait: 30s }
   - name: plain
     when: { path: /plain }
     key: user
@@ -123,6 +131,29 @@ def test_a_line_is_told_where_it_is(daemon, clock):
     until_waiting(daemon, 0)
     assert line_of(daemon, "api", **ADA) is None
     assert "wait in" not in run("top", "--once", "--admin", daemon.addresses["admin"]).out
+
+
+def test_those_ahead_are_told_by_priority_and_limit(daemon, clock):
+    ranked = {"path": "/ranked", "user": "ada"}
+    for _ in range(10):
+        spend(daemon, **ranked, importance="high")
+    waiter = Waiter(daemon, check(**ranked), 1)
+    low, high = (line_of(daemon, "ranked", **ranked, importance=i) for i in ("low", "high"))
+    assert (low["waiting"], low["ahead"], high["waiting"], high["ahead"]) == (1, 1, 1, 0)
+    state = daemon.admin("GET", "/v1/state?path=/ranked&user=ada").json["limits"]
+    assert ["line" in limit for limit in state] == [True, False]
+    clock.advance(10)
+    assert waiter.status() == 200
+
+
+def test_the_command_line_tells_how_long_a_request_waited(daemon, clock):
+    spend(daemon, **ADA)
+    asked = ["check", "--timeout", "60s", "--http", daemon.addresses["http"], "path=/api", "user=ada"]
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        answer = pool.submit(run, *asked)
+        until_waiting(daemon, 1)
+        clock.advance(10)
+        assert answer.result().out.startswith("allowed, after 10.0 s in line\n"), answer.result()
 
 
 def test_what_became_of_those_that_waited_is_counted(daemon, clock):

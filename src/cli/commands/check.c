@@ -113,6 +113,7 @@ static void add(struct series *s, const struct ration_outcome *o, uint64_t numbe
     bool alike =
         o->decision.allowed == l->decision.allowed && o->kind == l->kind && o->soft == l->soft &&
         o->shadow_refused == l->shadow_refused && (o->delay_ns > 0) == (l->delay_ns > 0) &&
+        (o->waited_ns > 0) == (l->waited_ns > 0) &&
         (o->shadow_delay_ns > 0) == (l->shadow_delay_ns > 0) && strcmp(o->rule, l->rule) == 0;
 
     if (s->from != 0 && !alike)

@@ -202,8 +202,7 @@ static void put_limit(const struct rn_output *out, const struct rn_cli_json *lim
 
 static void put_charge(const struct rn_output *out, const struct rn_cli_json *rule)
 {
-    const struct rn_cli_json *throttle = rn_cli_json_get(rule, "throttle"),
-                             *queue = rn_cli_json_get(rule, "queue");
+    const struct rn_cli_json *throttle = rn_cli_json_get(rule, "throttle");
     struct rn_slice statuses = rn_cli_json_text(rule, "charge_on");
     int64_t max_ns = rn_cli_json_seconds(throttle, "max_delay");
     char text[RN_TIME_TEXT];
@@ -227,14 +226,7 @@ static void put_charge(const struct rn_output *out, const struct rn_cli_json *ru
                   requests ? " requests" : "%", max_ns != 0 ? "up to " : "at the rate of the limit",
                   max_ns != 0 ? rn_output_time(max_ns, text) : "");
     }
-    if (queue != NULL) {
-        struct rn_slice by = rn_cli_json_text(queue, "by");
-
-        rn_cli_json_u64(queue, "size", &number);
-        put_field(out, "queue", "%" PRIu64 " may wait in line, up to %s, by %.*s", number,
-                  rn_output_time(rn_cli_json_seconds(queue, "max_wait"), text), (int)by.len,
-                  by.data);
-    }
+    rn_daemon_reply_queue(out, "    ", rule);
     if (rn_cli_json_is_true(rule, "shadow")) {
         put_label(out, "mode");
         rn_output_put(out, RN_ODD, "shadow: counted, never refused\n");

@@ -63,6 +63,7 @@ void rn_daemon_reply_outcome(const struct rn_cli_json *decision, unsigned status
     o->shadow_delay_ns = rn_cli_json_seconds(decision, "shadow_delay");
     o->delay_ns = held_ns > 0 ? held_ns : rn_cli_json_seconds(decision, "delay");
     o->hold = held_ns > 0;
+    o->waited_ns = rn_cli_json_seconds(decision, "waited");
     if (rn_slice_is(rn_cli_json_text(decision, "error"), "denied"))
         o->kind = RATION_BY_DENY_LIST;
     else if (rn_cli_json_is_true(decision, "banned"))
@@ -149,6 +150,23 @@ void rn_daemon_reply_reputation(const struct rn_output *out, const char *before,
                       rn_output_time(rn_cli_json_seconds(earn, "every"), text),
                       rn_cli_json_percent(earn, "up_to"));
     }
+}
+
+void rn_daemon_reply_queue(const struct rn_output *out, const char *before,
+                           const struct rn_cli_json *rule)
+{
+    const struct rn_cli_json *queue = rn_cli_json_get(rule, "queue");
+    struct rn_slice by = rn_cli_json_text(queue, "by");
+    char text[RN_TIME_TEXT];
+    uint64_t size = 0;
+
+    if (queue == NULL)
+        return;
+    rn_cli_json_u64(queue, "size", &size);
+    rn_output_put(out, RN_DIM, "%squeue   ", before);
+    rn_output_put(out, RN_PLAIN, "%" PRIu64 " may wait in line, up to %s, by %.*s\n", size,
+                  rn_output_time(rn_cli_json_seconds(queue, "max_wait"), text), (int)by.len,
+                  by.data);
 }
 
 void rn_daemon_reply_line(const struct rn_output *out, const char *before,

@@ -19,6 +19,10 @@ void rn_daemon_reply_outcome(const struct rn_cli_json *decision, unsigned status
  * where somebody waits. */
 void rn_daemon_reply_limits(const struct rn_output *out, const struct rn_cli_json *first);
 
+/* Prints how many may wait in line under a rule, on a line after `before`; nothing if nobody may.
+ */
+void rn_daemon_reply_queue(const struct rn_output *out, const char *before,
+                           const struct rn_cli_json *rule);
 /* Prints who waits for a limit, on a line after `before`; nothing if nobody does. */
 void rn_daemon_reply_line(const struct rn_output *out, const char *before,
                           const struct rn_cli_json *limit);

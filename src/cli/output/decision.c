@@ -59,6 +59,17 @@ const char *rn_cli_decision_limit(const struct rn_rule_limit *limit, char text[R
 
 /* --- for people -------------------------------------------------------------------- */
 
+/* Several waits differ. */
+static void put_waited(const struct rn_output *out, const struct ration_outcome *o, bool several)
+{
+    char text[RN_TIME_TEXT];
+
+    if (o->waited_ns > 0 && several)
+        rn_output_put(out, RN_PLAIN, ", after waiting in line");
+    else if (o->waited_ns > 0)
+        rn_output_put(out, RN_PLAIN, ", after %s in line", rn_output_time(o->waited_ns, text));
+}
+
 static void put_allowed(const struct rn_output *out, const struct ration_outcome *o, bool several)
 {
     const char *shadow = NULL; /* the first rule in shadow mode that would have refused */
@@ -71,6 +82,7 @@ static void put_allowed(const struct rn_output *out, const struct ration_outcome
         rn_output_put(out, RN_PLAIN, ": no rule applies");
     else if (o->kind == RATION_BY_LIMITS && o->limit_count == 0)
         rn_output_put(out, RN_PLAIN, ": unlimited");
+    put_waited(out, o, several);
     if (o->delay_ns > 0)
         rn_output_put(out, RN_PLAIN, ", after %s %s%s", o->hold ? "being held" : "waiting",
                       several ? "up to " : "", rn_output_time(o->delay_ns, text));
@@ -111,6 +123,7 @@ void rn_cli_decision_line(const struct rn_output *out, const struct ration_outco
         if (o->kind == RATION_BY_PAUSE)
             rn_output_put(out, RN_PLAIN, "a pause%s", o->rule[0] ? " under " : "");
         rn_output_put(out, RN_BOLD, "%s", o->kind == RATION_BY_BAN ? "a ban" : o->rule);
+        put_waited(out, o, several);
         if (retry_ns == RATION_NEVER)
             rn_output_put(out, RN_PLAIN,
                           o->kind == RATION_BY_BAN ? " without end"

@@ -188,7 +188,7 @@ static void put_conversations(struct rn_buf *out, const struct rn_front *front)
             out, name, &RN_METRICS_LABEL("protocol", rn_slice_of(protocols[p])), 1, &total);
     }
     rn_metrics_put_counter(out, "ration_held_replies_total",
-                           "Replies that were held until their turn.",
+                           "Replies that were held: for a turn in line, or for a delay.",
                            sum(front, offsetof(struct rn_front_counts, delayed)));
     put_by_protocol(out, front, "ration_wrong_tokens_total",
                     "Wrong tokens, and those refused without a look after too many.",

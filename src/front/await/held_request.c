@@ -10,7 +10,7 @@
 /* As many as decide at the same time; more are freed. */
 #define SPARE_MAX RN_FIBERS_OF_WORKER
 
-_Static_assert(sizeof(struct rn_held_request) <= 768, "the memory of a request that waits in line");
+_Static_assert(sizeof(struct rn_held_request) <= 544, "docs/http.md says what a wait takes");
 _Static_assert(RN_HELD_TEXT_MAX <= UINT16_MAX, "lengths of texts have 16 bits");
 
 /* --- memory ----------------------------------------------------------------------------------- */

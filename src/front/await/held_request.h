@@ -4,9 +4,9 @@
  * thread and no fiber waits, and nothing is charged meanwhile. What is kept of the request is its
  * parameters: rules may be replaced while it waits, and any of them may count.
  *
- * Memory of a request in line: this struct, and the texts of its parameters with 4 bytes for each
- * attribute, RN_HELD_TEXT_MAX bytes at most. A request that is larger is refused at once, where
- * another one would wait.
+ * Memory of a request in line: this struct, 536 bytes with the waiter of the limiter, and the texts
+ * of its parameters with 4 bytes for each attribute, RN_HELD_TEXT_MAX at most. A request that is
+ * larger is refused at once, where another one would wait.
  */
 #ifndef RN_FRONT_AWAIT_HELD_REQUEST_H
 #define RN_FRONT_AWAIT_HELD_REQUEST_H

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/fiber.h"
 #include "front/grpc/grpc_internal.h"
+#include "limiter/limiter.h"
 
 #define RLS "envoy.service.ratelimit.v3.RateLimitService"
 #define HEALTH "grpc.health.v1.Health"
@@ -85,13 +86,25 @@ static void take_turn(struct ration_waiter *waiter)
     ask(call);
 }
 
+/* The waiter of a call that may wait in line; NULL: it may not. */
+static struct ration_waiter *waiter_of(struct rn_grpc_call *call)
+{
+    struct ration_waiting *waiting = call->on->loop->turns.waiting;
+    bool may_wait = call->in_line || rn_limiter_rules_have_lines(call->on->front->limiter);
+
+    if (!waiting || !may_wait || rn_grpc_message(call).len > WAITING_BYTES_MAX)
+        return NULL;
+    call->waiter.waiting = waiting;
+    call->waiter.turn = take_turn;
+    call->waiter.most_ns = call->most_ns;
+    return &call->waiter;
+}
+
 /* False after answering that the message cannot be read. */
 static bool read_request(struct rn_grpc_call *call, struct rn_rls_reader *reader)
 {
-    struct rn_slice message = rn_grpc_message(call);
-    struct ration_waiting *waiting = call->on->loop->turns.waiting;
     struct ration_error error;
-    int code = rn_rls_read(reader, message, &error);
+    int code = rn_rls_read(reader, rn_grpc_message(call), &error);
 
     if (code != 0) {
         rn_grpc_fail(call,
@@ -104,10 +117,7 @@ static bool read_request(struct rn_grpc_call *call, struct rn_rls_reader *reader
     if (call->most_ns == 0)
         call->most_ns = longest_wait_ns(call);
     reader->request.max_wait_ns = call->most_ns;
-    call->waiter.waiting = waiting;
-    call->waiter.turn = take_turn;
-    call->waiter.most_ns = call->most_ns;
-    reader->request.waiter = waiting && message.len <= WAITING_BYTES_MAX ? &call->waiter : NULL;
+    reader->request.waiter = waiter_of(call);
     rn_front_set_rls(call->on->front, reader);
     return true;
 }

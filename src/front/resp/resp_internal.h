@@ -19,7 +19,7 @@ struct rn_resp_line {
 
 struct rn_resp_state {
     struct rn_reply_queue queue;
-    struct rn_resp_line *line; /* NULL: no request has waited so far */
+    struct rn_resp_line *line; /* NULL: no command had LINE so far */
     uint8_t version;           /* 2, or 3 after HELLO 3 */
     struct rn_token_shown shown;
 };

@@ -66,7 +66,8 @@ struct rn_gathered {
     bool all_shadow;     /* the whole service is in shadow mode, or this request */
     bool drain;          /* charge what is left if the cost does not fit */
     bool no_server;      /* the server does not answer: rn_fallback_decide */
-    bool past_bans;      /* bans by rules do not count, so that limits are looked at: explain */
+    bool past_bans;      /* bans by rules and lines do not count, so that limits are looked at:
+                            explain */
     int64_t lease_ns;    /* of places; 0: the limits' own */
     int64_t max_wait_ns; /* of the caller; 0: as the rules say */
     uint32_t rule_count;

@@ -156,6 +156,18 @@ struct rn_estimate rn_estimate_admitted(const struct rn_limit *limit,
     return unknown;
 }
 
+/* The level of an even bucket is known at any time. */
+bool rn_estimate_move(struct rn_estimate *e, uint64_t units)
+{
+    if (e->at_ns == RN_ESTIMATE_UNKNOWN || !e->exact || e->whole)
+        return false;
+    uint64_t fewer = e->room > units ? e->room - units : 0;
+
+    e->at_ns = e->refill_ns = rn_estimate_at(e, units) - (int64_t)fewer * e->period_ns;
+    e->room = units;
+    return true;
+}
+
 int64_t rn_estimate_at(const struct rn_estimate *e, uint64_t units)
 {
     if (e->at_ns == RN_ESTIMATE_UNKNOWN || units <= e->room || e->amount == 0)

@@ -33,6 +33,10 @@ struct rn_estimate rn_estimate_refused(const struct rn_limit *limit,
 struct rn_estimate rn_estimate_admitted(const struct rn_limit *limit,
                                         const struct ration_verdict *verdict, int64_t now_ns);
 
+/* The first of the line has gone uncharged, and the next asks for so many units. False: nothing is
+ * known of when those fit, unless they are no fewer. */
+bool rn_estimate_move(struct rn_estimate *estimate, uint64_t units);
+
 /* The earliest time at which the last of so many units of the line can go; rises with them. */
 int64_t rn_estimate_at(const struct rn_estimate *estimate, uint64_t units);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "limiter/line/gate.h"
 
+#include "limiter/decide/fast_path.h"
 #include "limiter/line/line_internal.h"
 
 /* A refusal at the last moment: others go first, or the rest of a wait has just passed. */
@@ -76,12 +77,27 @@ bool rn_gate_is_held(const struct rn_transaction *tx, size_t i, int64_t *wait_ns
                              tx->now_ns, wait_ns);
 }
 
-/* The answers of limits that are not asked. */
+RN_ASIDE bool rn_gate_stops(const struct ration *r, const struct rn_fast_path *f)
+{
+    bool stands = false;
+
+    for (uint32_t i = 0; i < f->n; i++)
+        stands |= rn_lines_may_stand(r->lines, f->charges[i].key);
+    return stands;
+}
+
+/* The answers of limits that are not asked. What can never fit must not wait for its turn. */
 static void answer_unasked(struct rn_transaction *tx)
 {
     for (size_t i = 0; i < tx->n; i++) {
         struct rn_transaction_item *item = &tx->items[i];
+        const struct rn_limit *limit = &item->limit->limit;
+        uint64_t units = tx->charges[i].cost + item->keep;
 
+        if (units > limit->cap && rn_limit_beyond_ns(limit, units) == RN_NEVER) {
+            item->answer = (struct rn_answer){.retry_after_ns = RN_NEVER};
+            continue;
+        }
         item->answer = item->held_ns == 0 ? (struct rn_answer){.allowed = true,
                                                                .remaining = item->limit->limit.cap}
                                           : (struct rn_answer){.retry_after_ns = item->held_ns,
@@ -219,15 +235,41 @@ static void end_turn(struct rn_transaction *tx, bool allowed)
                     tx->now_ns);
 }
 
+/* What a newcomer would be told, but the limits are asked what they have left. */
+static bool look(struct rn_transaction *tx)
+{
+    int64_t wait_ns;
+
+    if (tx->held) {
+        answer_unasked(tx);
+        return false;
+    }
+    bool allowed = rn_transaction_charge(tx);
+
+    for (size_t i = 0; tx->error == 0 && !tx->past_lines && i < tx->n; i++) {
+        struct rn_answer *answer = &tx->items[i].answer;
+
+        if (!rn_gate_is_held(tx, i, &wait_ns))
+            continue;
+        wait_ns = wait_ns > RETRY_SOON_NS ? wait_ns : RETRY_SOON_NS;
+        answer->allowed = allowed = false;
+        answer->delay_ns = 0;
+        answer->retry_after_ns =
+            answer->retry_after_ns > wait_ns ? answer->retry_after_ns : wait_ns;
+        tx->in_line = true;
+    }
+    return allowed;
+}
+
 RN_ASIDE bool rn_gate_charge(struct rn_transaction *tx)
 {
     enum rn_waiter_state state = state_of(tx->waiter);
     bool allowed = false;
 
-    if (tx->look_only && tx->held)
-        answer_unasked(tx);
-    if (tx->late || tx->look_only)
-        return !tx->held && rn_transaction_charge(tx);
+    if (tx->late)
+        return rn_transaction_charge(tx);
+    if (tx->look_only)
+        return look(tx);
     if (state == RN_WAITER_STANDS) {
         tx->error = RATION_EWAITS;
         return false;
@@ -252,6 +294,18 @@ RN_ASIDE bool rn_gate_charge(struct rn_transaction *tx)
     if (state != RN_WAITER_IDLE)
         end_turn(tx, allowed);
     return allowed;
+}
+
+void rn_gate_tell(struct ration *r, struct ration_charge *c, int64_t now_ns)
+{
+    int64_t wait_ns;
+
+    if (c->cost == 0 || !rn_lines_is_ahead(r->lines, c->hash, c->cost, 0, NULL, now_ns, &wait_ns))
+        return;
+    c->verdict.allowed = false;
+    c->verdict.delay_ns = 0;
+    if (c->verdict.retry_after_ns < wait_ns)
+        c->verdict.retry_after_ns = wait_ns;
 }
 
 bool rn_gate_wait_for_pause(struct rn_transaction *tx, size_t first, int64_t rest_ns)

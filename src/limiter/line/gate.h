@@ -35,11 +35,19 @@ bool rn_gate_charge(struct rn_transaction *tx);
  * of: true if it stands in line for that. */
 bool rn_gate_wait_for_pause(struct rn_transaction *tx, size_t first, int64_t rest_ns);
 
+/* For a charge of a caller that was looked at: if others stand in line for its key, its verdict
+ * says that it would be refused. */
+void rn_gate_tell(struct ration *r, struct ration_charge *c, int64_t now_ns);
+
 /* For the fast ways: whether a line may stand for this key. */
 static inline bool rn_gate_may_stand(const struct ration *r, uint64_t key)
 {
     return rn_lines_any(r->lines) && rn_lines_may_stand(r->lines, key);
 }
+
+/* The same for the keys of a request on the fast path. */
+struct rn_fast_path;
+bool rn_gate_stops(const struct ration *r, const struct rn_fast_path *f);
 
 /* Whether somebody goes before this request in the line of item i; *wait_ns: for how long at least.
  */

@@ -108,18 +108,17 @@ static bool reserve(struct rn_lines *lines)
     return false;
 }
 
-/* Whether a newcomer to the line has room, once the last of a lower rank has left. */
-static bool make_room(struct rn_lines *lines, struct rn_line *line, bool waited,
-                      const struct rn_line_refusal *refusal, struct rn_wakes *wakes)
+/* Whether a newcomer to the line has room. *last: if this one of a lower rank goes for it. */
+static bool has_room(struct rn_lines *lines, struct rn_line *line, bool waited,
+                     const struct rn_line_refusal *refusal, struct rn_waiter **last)
 {
     bool fits = line->root ? line->root->count < refusal->size : refusal->size != 0;
-    struct rn_waiter *last = rn_order_last(line->root);
 
     if (fits && (waited || reserve(lines)))
         return true;
-    if (!last || last->state != RN_WAITER_STANDS || last->rank <= refusal->rank)
+    *last = rn_order_last(line->root);
+    if (!*last || (*last)->state != RN_WAITER_STANDS || (*last)->rank <= refusal->rank)
         return false;
-    rn_turns_end(last, wakes);
     if (!waited) /* the other counts until it has been refused */
         add(&lines->waiting, 1);
     return true;
@@ -176,11 +175,12 @@ static enum rn_line_answer enter(struct rn_lines *lines, struct rn_line *line, s
 {
     bool waited = w->state != RN_WAITER_IDLE, stays = w->line == line;
     const struct rn_line_refusal *refusal = &entry->refusal;
+    struct rn_waiter *displaced = NULL;
 
     line->seen_ns = entry->now_ns;
     if (stays)
         rn_turns_take_out(w);
-    else if (!make_room(lines, line, waited, refusal, wakes))
+    else if (!has_room(lines, line, waited, refusal, &displaced))
         return RN_LINE_FULL;
     w->rank = refusal->rank;
     w->units = refusal->units;
@@ -202,6 +202,8 @@ static enum rn_line_answer enter(struct rn_lines *lines, struct rn_line *line, s
             __atomic_fetch_sub(&lines->waiting, 1, __ATOMIC_RELAXED);
         return RN_LINE_LATE;
     }
+    if (displaced)
+        rn_turns_end(displaced, wakes);
     if (is_first)
         rn_turns_end_late(line, wakes);
     return RN_LINE_JOINED;

@@ -207,9 +207,8 @@ void rn_turns_reopen(struct rn_line *line, uint64_t units)
 
     if (!next)
         return;
-    if (line->estimate.at_ns != RN_ESTIMATE_UNKNOWN && line->estimate.exact &&
-        !line->estimate.whole) { /* an even bucket: its level is known */
-        line->opens_ns = rn_estimate_at(&line->estimate, next->units + next->keep);
+    if (rn_estimate_move(&line->estimate, next->units + next->keep)) {
+        line->opens_ns = line->estimate.at_ns;
     } else if (next->units + next->keep < units) { /* it may fit where the other did not */
         line->estimate.at_ns = RN_ESTIMATE_UNKNOWN;
         line->opens_ns = line->seen_ns;

@@ -33,8 +33,7 @@ static void look(struct rn_gathered *g, const struct ration_request *request,
     seen->items = g->tx.items;
     seen->limit_count = seen->error == 0 ? outcome->listed : 0;
     for (uint32_t i = 0; i < seen->limit_count; i++)
-        rn_lines_look(g->r->lines, g->tx.items[i].key, seen->cost,
-                      seen->rule->line_by_arrival ? 0 : seen->match->keep_percent,
+        rn_lines_look(g->r->lines, g->tx.items[i].key, seen->cost, g->tx.items[i].rank,
                       rn_limiter_now(g->r, g->tx.now_ns), &seen->lines[i]);
 }
 

@@ -194,8 +194,11 @@ static void a_caller_may_wait_where_no_rule_has_a_line(void **state)
     assert_int_equal(call.code, RATION_EWAITS);
     h.now_ns += SECOND - 1; /* nobody has run the waiters yet */
     assert_true(decide(h.r, "user=ann", h.now_ns + 1).in_line);
-    out = look(h.r, "user=ann", h.now_ns + 1); /* a look asks the limit */
-    assert_true(out.decision.allowed);
+    out = look(h.r, "user=ann", h.now_ns + 1); /* the limit has room, but not for a newcomer */
+    assert_false(out.decision.allowed);
+    assert_true(out.in_line);
+    assert_true(out.decision.verdict.retry_after_ns > 0);
+    assert_int_equal(out.decision.verdict.remaining, 1);
     pass(&h, SECOND);
     assert_int_equal(h.admitted, 1);
     hall_close(&h);

@@ -189,6 +189,10 @@ static void without_a_waiter_a_charge_does_not_overtake(void **state)
     assert_false(c[0].verdict.allowed);
     assert_int_equal(c[0].taken, 0);
     assert_int_equal(left(h.r, 0, "ann", h.now_ns), 1);
+    c[0].cost = 1;
+    assert_int_equal(ration_peek(h.r, c, h.now_ns), 0);
+    assert_false(c[0].verdict.allowed);
+    assert_int_equal(c[0].verdict.remaining, 1);
     pass(&h, 0);
     assert_int_equal(h.admitted, 1);
     hall_close(&h);

@@ -38,6 +38,7 @@ PREAMBLE = """
 #include <ration/rules.h>
 #include <ration/signals.h>
 #include <ration/usage.h>
+#include <ration/wait.h>
 enum { LOGIN, API, REPORTS };
 int print_client(void *arg, const struct ration_reputation *one);
 void reply_429(int64_t retry_after_ns);

@@ -302,16 +302,6 @@ RN_INLINE static void count_usage(const struct rn_fast_path *f, uint32_t n, stru
 
 /* --- deciding ----------------------------------------------------------------------------- */
 
-/* Whether a line may stand for one of the keys. */
-static RN_ASIDE bool may_stand(const struct rn_fast_path *f, const struct ration *r)
-{
-    bool stands = false;
-
-    for (uint32_t i = 0; i < f->n; i++)
-        stands |= rn_lines_may_stand(r->lines, f->charges[i].key);
-    return stands;
-}
-
 /* Inlined for one limit and for any number, each for limits without steps, for those of which some
  * have steps, and for rules of which some have extras. */
 RN_INLINE static bool decide(struct ration *r, const struct rn_book *book,
@@ -332,7 +322,7 @@ RN_INLINE static bool decide(struct ration *r, const struct rn_book *book,
                                   stepped, extras, now_ns)))
             return false;
     }
-    if (rn_unlikely(rn_lines_any(r->lines)) && may_stand(&f, r))
+    if (rn_unlikely(rn_lines_any(r->lines)) && rn_gate_stops(r, &f))
         return false;
     index = rn_book_client_index(book);
     if (rn_unlikely(index != NULL) && rn_unlikely(book->ruleset->databases != NULL))

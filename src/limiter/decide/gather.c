@@ -301,15 +301,6 @@ static RN_ASIDE void refuse_banned(struct rn_gathered *g, bool look_only,
         rn_reputation_count_ban(g->r, g->book, a, g->banned_hash, g->tx.now_ns);
 }
 
-static RN_ASIDE bool wait_for_pause(struct rn_gathered *g)
-{
-    size_t first = 0;
-
-    while (first < g->tx.n && g->rule_of[first] != g->paused_by)
-        first++;
-    return rn_gate_wait_for_pause(&g->tx, first, g->pause_ns);
-}
-
 RN_HOT int rn_gather_run(struct rn_gathered *g, bool look_only, struct ration_outcome *out)
 {
     if (rn_unlikely(g->ban.rest_ns != 0) && g->error == 0 && !g->all_shadow) {
@@ -317,7 +308,7 @@ RN_HOT int rn_gather_run(struct rn_gathered *g, bool look_only, struct ration_ou
         return 0;
     }
     if (rn_unlikely(g->pause_ns != 0) && g->error == 0 && !g->all_shadow) {
-        if (g->tx.waiter && wait_for_pause(g))
+        if (rn_pause_wait(g))
             return g->tx.error;
         rn_pause_refuse(g, look_only, out);
         return 0;

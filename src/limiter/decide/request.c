@@ -199,8 +199,9 @@ RN_INLINE static int decide(struct ration *r, const struct ration_request *reque
 
     if (rn_likely(pin.book != NULL)) {
         rn_match_request(pin.book->ruleset, request, &w->matches);
+        bool turn = has_turn(request);
         bool special = terms->look_only | terms->no_server | terms->reserving | request->shadow |
-                       request->drain | has_turn(request) | rn_gather_is_shadow(r, pin.book);
+                       request->drain | turn | rn_gather_is_shadow(r, pin.book);
 
         if (rn_unlikely(special) || rn_unlikely(!rn_limiter_is_local(r)) ||
             !rn_fast_path_decide(r, pin.book, request, &w->matches, now_ns, out))

@@ -23,7 +23,7 @@ struct rn_workspace {
     };
 };
 
-/* limiter.c: another workspace if there is none to take (NULL: out of memory); returning one to a
+/* workspace.c: another workspace if there is none to take (NULL: out of memory); returning one to a
  * shared stripe; freeing all of a stripe. */
 struct rn_workspace *rn_workspace_new(struct rn_stripe *s);
 void rn_workspace_return_shared(struct rn_stripe *s, struct rn_workspace *w);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "limiter/line/gate.h"
 
+#include "limiter/decide/fast_path.h"
 #include "limiter/line/line_internal.h"
 
 /* A refusal at the last moment: others go first, or the rest of a wait has just passed. */
@@ -74,6 +75,15 @@ bool rn_gate_is_held(const struct rn_transaction *tx, size_t i, int64_t *wait_ns
            rn_lines_may_stand(tx->r->lines, item->key) &&
            rn_lines_is_ahead(tx->r->lines, item->key, tx->charges[i].cost, item->rank, tx->waiter,
                              tx->now_ns, wait_ns);
+}
+
+RN_ASIDE bool rn_gate_stops(const struct ration *r, const struct rn_fast_path *f)
+{
+    bool stands = false;
+
+    for (uint32_t i = 0; i < f->n; i++)
+        stands |= rn_lines_may_stand(r->lines, f->charges[i].key);
+    return stands;
 }
 
 /* The answers of limits that are not asked. What can never fit must not wait for its turn. */

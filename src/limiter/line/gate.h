@@ -45,6 +45,10 @@ static inline bool rn_gate_may_stand(const struct ration *r, uint64_t key)
     return rn_lines_any(r->lines) && rn_lines_may_stand(r->lines, key);
 }
 
+/* The same for the keys of a request on the fast path. */
+struct rn_fast_path;
+bool rn_gate_stops(const struct ration *r, const struct rn_fast_path *f);
+
 /* Whether somebody goes before this request in the line of item i; *wait_ns: for how long at least.
  */
 bool rn_gate_is_held(const struct rn_transaction *tx, size_t i, int64_t *wait_ns);

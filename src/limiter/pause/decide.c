@@ -6,6 +6,7 @@
 #include "limiter/decide/fast_path.h"
 #include "limiter/decide/gather.h"
 #include "limiter/limiter.h"
+#include "limiter/line/gate.h"
 
 void rn_pause_count(struct ration *r)
 {
@@ -46,6 +47,15 @@ RN_ASIDE void rn_pause_find(struct rn_gathered *g, const struct rn_applied *a)
     g->pause_ns = rest_ns;
     g->paused_by = g->rule_count;
     g->paused_hash = hash;
+}
+
+bool rn_pause_wait(struct rn_gathered *g)
+{
+    size_t first = 0;
+
+    while (first < g->tx.n && g->rule_of[first] != g->paused_by)
+        first++;
+    return rn_gate_wait_for_pause(&g->tx, first, g->pause_ns);
 }
 
 void rn_pause_refuse(struct rn_gathered *g, bool look_only, struct ration_outcome *out)

@@ -87,6 +87,8 @@ int64_t rn_pause_of_charge(struct ration *r, const struct rn_compiled *l,
 
 /* For a rule that is being gathered: sets the pause, if it is the longest so far. */
 void rn_pause_find(struct rn_gathered *g, const struct rn_applied *applied);
+/* Whether the request stands in line until that pause ends, for the first limit of the rule. */
+bool rn_pause_wait(struct rn_gathered *g);
 /* Refuses a request because of that pause; counted unless `look_only`. */
 void rn_pause_refuse(struct rn_gathered *g, bool look_only, struct ration_outcome *out);
 /* Whether a limit of the fast path may be of a paused client. */

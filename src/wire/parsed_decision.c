@@ -363,6 +363,8 @@ bool rn_parsed_decision_read_wait(struct rn_slice reply, uint64_t *id, uint64_t 
     struct reader r = {.reply = reply};
     int64_t ms;
 
+    if (!rn_slice_starts_with(reply, RN_SLICE("*3\r\n"))) /* nearly all replies are decisions */
+        return false;
     if (!read_line_head(&r, RN_RESP_REPLY_ARRAY, "WAIT", id) ||
         !next_integer(&r, 0, INT64_MAX, &ms) || r.at != reply.len)
         return false;

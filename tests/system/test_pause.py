@@ -3,6 +3,7 @@
 kill. How nodes share them: test_fleet_pauses.py."""
 
 import calendar
+import concurrent.futures
 import json
 import shutil
 import time
@@ -137,6 +138,25 @@ def test_envoy_is_told_of_a_pause_under_native_rules(daemon):
         told = daemon.http("POST", "/json", {"domain": "shop", "descriptors": [
             {"entries": [{"key": "user", "value": "zoe"}]}]})
         assert told.status == 429
+
+
+def test_requests_that_wait_go_ahead_when_the_pause_is_lifted(daemon):
+    def waiting():
+        return next(int(line.split()[1]) for line in daemon.admin("GET", "/metrics").text.splitlines()
+                    if line.startswith("ration_waiting "))
+    pause(daemon, key="held", **{"for": 50})
+    pause(daemon, attributes=ANN, rule="stripe", **{"for": 50})
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        held = [pool.submit(throttle, daemon, "held", wait=60),
+                pool.submit(daemon.http, "POST", "/v1/check", {"attributes": ANN, "wait": 60})]
+        wait_for(lambda: waiting() == 2, "both wait")
+        assert throttle(daemon, "held", wait=1).status == 429, "it would wait, but not for so long"
+        daemon.http("DELETE", "/v1/pause?key=held")
+        daemon.http("DELETE", "/v1/pause", {"attributes": ANN})
+        answers = [future.result() for future in held]
+    assert [answer.status for answer in answers] == [200, 200]
+    assert all(0 < answer.json["waited"] for answer in answers)
+    assert waiting() == 0
 
 
 def in_http(seconds):

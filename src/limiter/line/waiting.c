@@ -270,13 +270,14 @@ static void look_at_all(struct ration_waiting *waiting, int64_t back_ns, int64_t
 
 void ration_waiting_run(struct ration_waiting *waiting, int64_t now_ns)
 {
-    int64_t now = rn_limiter_now(waiting->r, now_ns), back = waiting->last_ns - now, end, due;
+    int64_t now = rn_limiter_now(waiting->r, now_ns), back = 0, end, due;
     uint64_t expired;
 
     __atomic_store_n(&waiting->armed_ns, INT64_MIN, __ATOMIC_SEQ_CST);
     if (waiting->fd >= 0)
         (void)!read(waiting->fd, &expired, sizeof expired);
-    back = waiting->last_ns == INT64_MIN || back < STEP_BACK_NS ? 0 : back;
+    if (waiting->last_ns != INT64_MIN && waiting->last_ns - now >= STEP_BACK_NS)
+        back = waiting->last_ns - now;
     waiting->last_ns = waiting->last_ns > now && back == 0 ? waiting->last_ns : now;
     end = rn_line_end_ns(waiting);
     if (back != 0 || end != waiting->ends_ns)

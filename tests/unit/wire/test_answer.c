@@ -238,13 +238,14 @@ static void places_have_no_window(void **state)
     (void)state;
     extra.lease = RN_SLICE("t0k\"en");
     extra.held_ns = 1500000000;
+    o.waited_ns = 2250000000;
     add(&o, "inflight", admits(20, 19, 60 * SECOND), 0);
     o.headers = RATION_HEADERS_IETF;
     demand(&o, &extra, BODY,
            "{\"allowed\":true,\"rule\":\"inflight\",\"limit\":20,\"remaining\":19,"
            "\"reset_after\":60,\"retry_after\":0,\"delay\":0,\"limits\":[{\"rule\":\"inflight\","
            "\"limit\":20,\"remaining\":19,\"reset_after\":60}],\"lease\":\"t0k\\\"en\","
-           "\"held\":1.5}");
+           "\"waited\":2.25,\"held\":1.5}");
     demand(&o, &extra, HEADERS,
            "RateLimit-Policy: \"inflight\";q=20;qu=\"concurrent-requests\"" CRLF
            "RateLimit: \"inflight\";r=19;t=60" CRLF);

@@ -180,6 +180,16 @@ static void a_place_in_a_queue_comes_with_its_ticket(void **state)
     assert_false(read_one("turn", ""));
 }
 
+static void the_time_in_line_is_read(void **state)
+{
+    (void)state;
+    assert_true(read_with(NULL, 0));
+    assert_int_equal(outcome.waited_ns, 0);
+    assert_true(read_one("waited", "1.5"));
+    assert_int_equal(outcome.waited_ns, 1500000000);
+    assert_false(read_one("waited", "-"));
+}
+
 static void unknown_members_are_skipped(void **state)
 {
     (void)state;
@@ -308,6 +318,7 @@ int main(void)
         cmocka_unit_test(places_come_with_a_lease_and_its_length),
         cmocka_unit_test(a_charge_by_outcome_comes_with_its_ticket),
         cmocka_unit_test(a_place_in_a_queue_comes_with_its_ticket),
+        cmocka_unit_test(the_time_in_line_is_read),
         cmocka_unit_test(unknown_members_are_skipped),
         cmocka_unit_test(required_members_must_be_there),
         cmocka_unit_test(impossible_values_are_refused),

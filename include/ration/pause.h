@@ -54,9 +54,9 @@ RATION_API int ration_pause_rest(struct ration *r, const struct ration_pause_of 
                                  int64_t *rest_ns);
 
 /* Reads how long to pause: a Retry-After header as received (seconds, or a date as HTTP has it), or
- * a length of time such as 30s or 5m. A date that has passed is 0. `wall_ns`: Unix time, or
- * RATION_NOW. RATION_EPARSE: something else, or longer than RATION_PAUSE_MAX_NS; `error` (may be
- * NULL) says so. */
+ * a length of time such as 30s or 5m. A date that has passed is 0. A header that says more than
+ * RATION_PAUSE_MAX_NS is cut to that. `wall_ns`: Unix time, or RATION_NOW. RATION_EPARSE: something
+ * else, or a longer length of time; `error` (may be NULL) says so. */
 RATION_API int ration_pause_length(const char *text, size_t len, int64_t wall_ns, int64_t *for_ns,
                                    struct ration_error *error);
 

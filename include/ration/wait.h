@@ -28,7 +28,8 @@ struct ration_outcome;
 struct ration_request;
 struct ration_waiting; /* the waiters of one thread */
 
-/* Zero it and set the first two. It must stay where it is while it waits. */
+/* Zero it and set the first two, or it is RATION_EINVAL. It must stay where it is while it waits.
+ */
 struct ration_waiter {
     struct ration_waiting *waiting;
     void (*turn)(struct ration_waiter *waiter); /* called in ration_waiting_run; may free it */
@@ -86,7 +87,8 @@ RATION_API void ration_waiting_totals(const struct ration *r, struct ration_wait
 
 /* Blocking forms: as ration_decide and ration_take, at the present time, but the thread sleeps
  * while it stands in line. request->max_wait_ns 0: as long as the rules let it; c->max_wait_ns 0:
- * not at all. Any number of threads may wait. Never RATION_EWAITS. */
+ * not at all. Any number of threads may wait. Never RATION_EWAITS. There is no such form for places
+ * and reservations: give ration_acquire or ration_reserve a waiter. */
 RATION_API int ration_wait(struct ration *r, const struct ration_request *request,
                            struct ration_outcome *out);
 RATION_API int ration_wait_charge(struct ration *r, struct ration_charge *c);

@@ -179,6 +179,10 @@ int rn_params_read_members(const struct rn_param_member *members, size_t count, 
         while (member < end && (!(allowed & member->bit) || !rn_slice_is(token.name, member->name)))
             member++;
         if (member == end) {
+            for (member = members; member < end; member++)
+                if (rn_slice_is(token.name, member->name))
+                    return rn_json_object_to(json, token.name_at, "\"%s\" has no meaning here",
+                                             member->name);
             meant = rn_params_suggest(members, count, allowed, token.name);
             return rn_json_object_to(json, token.name_at, "unknown member %s%s%s%s",
                                      rn_excerpt(token.name).text, meant ? "; did you mean \"" : "",
@@ -299,8 +303,8 @@ static int read_wait(void *into, struct rn_json *json, const struct rn_json_toke
     if (token->kind != (word ? RN_JSON_STRING : RN_JSON_NUMBER) ||
         !rn_params_parse_wait(into, token->text))
         return rn_json_object_to(json, token->at,
-                                 "\"wait\" must be \"return\", \"hold\" or the longest wait in "
-                                 "seconds, up to 60");
+                                 "\"wait\" must be \"return\" (not at all), \"hold\" (60 s), or a "
+                                 "number: the longest wait in seconds, above 0 and up to 60");
     return 0;
 }
 

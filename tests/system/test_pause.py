@@ -171,6 +171,8 @@ def test_a_retry_after_header_is_taken_as_it_was_received(daemon):
     assert pause(daemon, key="h3", **{"for": in_http(now - 3600)}).json == {"paused": False, "rest": 0}
     assert pause(daemon, key="h1", **{"for": 0}).json["rest"] > 100, "0 does not lift"
     assert pause(daemon, key="h4", **{"for": 0.25}).json["rest"] == 0.25
+    for key, header in [("h7", "172800"), ("h8", in_http(now + 10 * 86400))]:
+        assert pause(daemon, key=key, **{"for": header}).json["rest"] == 86400, "Retry-After is cut to 24 hours"
     with daemon.resp() as resp:
         assert 3_000_000 < resp("RATION.PAUSE", "h5", in_http(now + 3600)) <= 3_600_000
         assert resp("RATION.PAUSE", "h6", "250ms") == 250
@@ -182,7 +184,7 @@ def test_a_retry_after_header_is_taken_as_it_was_received(daemon):
     ({"key": "a", "attributes": {"user": "b"}, "for": 3}, "not both"),
     ({"key": "a", "rule": "user", "for": 3}, "\"rule\" goes with \"attributes\""),
     ({"key": "a"}, "\"for\" is missing"),
-    ({"key": "a", "for": "soon"}, "\"soon\" is not a length; write seconds"),
+    ({"key": "a", "for": "soon"}, "\"soon\" is not a length; write whole seconds"),
     ({"key": "a", "for": "25h"}, "\"25h\" is longer than 24 hours"),
     ({"key": "a", "for": 86401}, "up to 86400 (24 hours)"),
     ({"key": "a", "for": -1}, "\"for\" must be seconds"),
@@ -228,9 +230,12 @@ def test_the_command_pauses_tells_and_lifts(daemon):
     assert "    paused  for " in told and "would be refused by a pause under stripe; try again in " in told
     for words, text in [([], "pause what?"), (["a", "b", "c"], "found \"c\""), (["a", "1", "--lift"], "not both"),
                         (["--rule", "stripe", "a", "1"], "--rule goes with attributes"),
-                        (["a", "25h"], "longer than 24 hours")]:
+                        (["a", "25h"], "ration: \"25h\" is longer than 24 hours"),
+                        (["a", "soon"], "ration: \"soon\" is not a length")]:
         answer = run("pause", *admin, *words)
         assert answer.status == 2 and text in answer.err, answer
+    answer = run("pause", *admin, "a", "Sun, 06 Nov 1994 08:49:37 GMT")
+    assert (answer.status, answer.out) == (0, "not paused: the length is 0, or the date has passed\n")
 
 
 def test_pauses_are_counted_and_logged(tmp_path):

@@ -83,7 +83,7 @@ def test_forward_auth_waits_as_the_rule_or_the_proxy_says(line):
         lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
         return line.client("http").send(f"GET /v1/auth{query} HTTP/1.1\r\nHost: shop\r\n{lines}\r\n".encode())
 
-    assert auth("?wait=2.5x").answer()["message"] == "wait must be hold, return or the longest wait in seconds, up to 60"
+    assert auth("?wait=2.5x").answer()["message"] == "wait must be return (not at all), hold (60 s), or the longest wait in seconds, above 0 and up to 60"
     assert auth("?wait=61").answer()["status"] == 400
     with Line(line.daemon.folder / "..", "limits: [{name: shop, key: host, limit: 1 per 10 seconds}]\n") as other:
         line = other
@@ -275,14 +275,16 @@ def test_a_request_with_too_much_text_is_refused_where_others_wait(line):
 
 @pytest.mark.parametrize("path, body, message", [
     ("/v1/acquire", {"key": "a", "limit": "1 concurrent", "wait": 61}, "up to 60"),
-    ("/v1/reserve", {"key": "a", "limit": BUCKET, "wait": "soon"}, '"wait" must be "return", "hold" or'),
+    ("/v1/reserve", {"key": "a", "limit": BUCKET, "wait": "soon"}, '"wait" must be "return" (not at all), "hold" (60 s), or'),
     ("/v1/reserve", {"key": "a", "limit": BUCKET, "wait": "5"}, '"wait" must be'),
     ("/v1/throttle", {"key": "a", "limit": BUCKET, "wait": -1}, '"wait" must be'),
     ("/v1/throttle", {"key": "a", "limit": BUCKET, "wait": True}, '"wait" must be'),
     ("/v1/throttle", {"key": "a", "limit": BUCKET, "wait": {"a": 1}}, '"wait" must be'),
     ("/v1/throttle", {"key": "a", "limit": BUCKET, "wait": 1, "drain": True}, "drain takes what is left"),
-    ("/v1/check", {"checks": [{"key": "a", "limit": BUCKET, "wait": 1}]}, "unknown member"),
-    ("/v1/renew", {"lease": "x", "wait": 1}, "unknown member"),
+    ("/v1/throttle", {"key": "a", "limit": BUCKET, "wait": 0}, "above 0 and up to 60"),
+    ("/v1/check", {"checks": [{"key": "a", "limit": BUCKET, "wait": 1}]}, '"wait" has no meaning here'),
+    ("/v1/renew", {"lease": "x", "wait": 1}, '"wait" has no meaning here'),
+    ("/v1/renew", {"lease": "x", "wiat": 1}, "unknown member"),
 ])
 def test_a_wrong_wait_is_refused_over_http(line, path, body, message):
     answer = line.http(path, **body).answer()
@@ -293,6 +295,7 @@ def test_a_wrong_wait_is_refused_over_http(line, path, body, message):
     (("RATION.ACQUIRE", "a", "1 concurrent", "WAIT", "0"), "WAIT must be"),
     (("RATION.RESERVE", "a", BUCKET, 1, "WAIT", "60001"), "WAIT must be"),
     (("RATION.RESERVE", "a", BUCKET, 1, "WAIT"), "usage"),
+    (("RATION.TAKE", "a", BUCKET, "WAIT"), "usage"),
     (("RATION.CHECK", "user", "a", "LINE", 1), "needs FULL"),
     (("RATION.CHECK", "user", "a", "FULL", "LINE", "x"), "must be a whole number"),
     (("RATION.CHECK", "user", "a", "FULL", "LINE", -1), "from 0 to 2.53"),

@@ -130,7 +130,7 @@ const char rn_help_pause[] =
     "  LENGTH            30s, 5m, seconds, or a Retry-After header as it was received: 120,\n"
     "                    \"Wed, 18 Nov 2026 08:30:00 GMT\"; 24 hours at most\n"
     "  --lift            ends the pause\n" HELP_ADMIN
-    "\nExit status: 0 paused, or lifted; 1 it was not paused; 2 error.\n";
+    "\nExit status: 0 paused, or lifted, or the length was 0; 1 it was not paused; 2 error.\n";
 
 const char rn_help_ban[] =
     "usage: ration ban list\n"

@@ -2,6 +2,10 @@
 /*
  * `ration pause`: pauses a key or a client, lifts the pause, or tells how long it lasts.
  */
+#include <string.h>
+
+#include <ration/pause.h>
+
 #include "cli/client/daemon.h"
 #include "cli/output/output.h"
 #include "rules/report/report.h"
@@ -9,7 +13,9 @@
 /* The words: a key unless there are attributes, and a length. False after an error message. */
 static bool read_words(const struct rn_options *o, const char **key, const char **length)
 {
+    struct ration_error error;
     size_t at = 0;
+    int64_t ns;
 
     *key = *length = NULL;
     if (o->attribute_count == 0 && at < o->word_count)
@@ -28,6 +34,9 @@ static bool read_words(const struct rn_options *o, const char **key, const char 
                                "come with a call");
     if (*length != NULL && o->lift)
         return rn_output_error("give a length or --lift, not both");
+    if (*length != NULL &&
+        ration_pause_length(*length, strlen(*length), RATION_NOW, &ns, &error) != 0)
+        return rn_output_error("%s", error.text);
     return true;
 }
 
@@ -69,6 +78,8 @@ int rn_command_pause(struct rn_daemon *d)
 
     if (d->options->json)
         rn_daemon_print(d);
+    else if (rest_ns <= 0 && length != NULL)
+        rn_output_put(&out, RN_PLAIN, "not paused: the length is 0, or the date has passed\n");
     else if (rest_ns <= 0)
         rn_output_put(&out, RN_PLAIN, "not paused\n");
     else if (d->options->lift)

@@ -84,7 +84,8 @@ static const char *read_parameter(struct rn_params *params, struct rn_decision_f
         params->cost_given = true;
     } else if (rn_slice_is(name, "wait")) {
         if (!rn_params_parse_wait(params, value))
-            return "wait must be hold, return or the longest wait in seconds, up to 60";
+            return "wait must be return (not at all), hold (60 s), or the longest wait in seconds, "
+                   "above 0 and up to 60";
     } else {
         return "unknown parameter; there are deny, cost and wait";
     }

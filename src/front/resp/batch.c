@@ -325,11 +325,13 @@ void rn_front_resp_take(struct rn_resp_context *c)
 {
     bool drain = c->argc > 3 && rn_front_resp_is(c->argv[c->argc - 1], "DRAIN");
     uint32_t argc = c->argc - drain;
-    bool gives_back = argc == 4 && c->argv[3].len > 0 && c->argv[3].data[0] == '-';
+    /* A negative cost, or an option without its value. */
+    bool is_other =
+        argc == 4 && c->argv[3].len > 0 && (c->argv[3].data[0] < '0' || c->argv[3].data[0] > '9');
     const struct ration_limit *limit;
     uint64_t cost = 1;
 
-    if (argc > 4 || gives_back) {
+    if (argc > 4 || is_other) {
         rn_front_resp_flush_batch(c);
         rn_front_set_deadline(c->front, c->conn);
         rn_front_resp_take_alone(c);

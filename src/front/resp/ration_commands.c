@@ -55,7 +55,8 @@ static bool read_wait(struct rn_resp_context *c, struct rn_slice text)
         return true;
     rn_front_resp_fail(
         c,
-        "WAIT must be hold, return or the longest wait in milliseconds, up to 60000, "
+        "WAIT must be return (not at all), hold (60 s), or the longest wait in milliseconds, 1 to "
+        "60000, "
         "found %s",
         rn_excerpt(text).text);
     return false;

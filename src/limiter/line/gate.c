@@ -167,7 +167,7 @@ static bool stand_in_line(struct rn_transaction *tx)
             return false;
         longest = line_ns < longest ? line_ns : longest;
     }
-    if (!tx->waiter->waiting)
+    if (!tx->waiter->waiting || !tx->waiter->turn)
         return !rn_transaction_fail(tx, (size_t)at, RATION_EINVAL);
     struct rn_line_refusal refusal = refusal_of(tx, (size_t)at);
     int64_t arrived_ns = arrival_ns(tx), wait_ns;

@@ -14,7 +14,8 @@
 #include "rules/report/report.h"
 
 #define FORMS                                                                                      \
-    "seconds, a length of time such as 30s, or a date such as Wed, 18 Nov 2026 08:30:00 GMT"
+    "whole seconds, a length of time such as 30s or 500ms, or a date such as "                     \
+    "Wed, 18 Nov 2026 08:30:00 GMT"
 
 /* Two digits, or four. -1: something else. */
 static int read_digits(const char *at, unsigned count)
@@ -90,6 +91,7 @@ int ration_pause_length(const char *data, size_t len, int64_t wall_ns, int64_t *
     struct rn_slice text = trim((struct rn_slice){data, len});
     size_t pos = 0;
     int64_t ns = 0, seconds;
+    bool header = true; /* one of the two forms of Retry-After */
 
     if (read_date(text, &seconds)) {
         wall_ns = wall_ns == RATION_NOW ? rn_clock_wall_ns() : wall_ns;
@@ -100,12 +102,15 @@ int ration_pause_length(const char *data, size_t len, int64_t wall_ns, int64_t *
         else if (seconds >= now_s)
             ns = seconds * RN_SECOND_NS - wall_ns;
         ns = ns > 0 ? ns : 0;
-    } else if (!read_seconds(text, &ns) &&
-               (rn_number_parse_duration(text.data, text.len, &pos, &ns, NULL) != 0 ||
-                pos != text.len)) {
-        return rn_error_set(error, RATION_EPARSE, 0, "%s is not a length; write " FORMS,
-                            rn_excerpt(text).text);
+    } else if (!read_seconds(text, &ns)) {
+        header = false;
+        if (rn_number_parse_duration(text.data, text.len, &pos, &ns, NULL) != 0 || pos != text.len)
+            return rn_error_set(error, RATION_EPARSE, 0, "%s is not a length; write " FORMS,
+                                rn_excerpt(text).text);
     }
+    /* A service that wants to be left alone for a week must not be called at once for that. */
+    if (ns > RATION_PAUSE_MAX_NS && header)
+        ns = RATION_PAUSE_MAX_NS;
     if (ns > RATION_PAUSE_MAX_NS)
         return rn_error_set(error, RATION_EPARSE, 0, "%s is longer than 24 hours; a pause is not",
                             rn_excerpt(text).text);

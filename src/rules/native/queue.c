@@ -17,6 +17,12 @@ static void read_size(struct rn_builder *builder, const struct rn_node *node, st
 {
     uint64_t size;
 
+    if (node->kind == RN_NODE_SCALAR && node->text.len != 0 && node->text.data[0] == '-') {
+        rn_report_error(builder->report, node->at,
+                        "a queue for %s requests; write a number from 1 to %d",
+                        rn_excerpt(node->text).text, SIZE_MOST);
+        return;
+    }
     if (!rn_node_as_uint(node, builder->report, &size))
         return;
     if (size != 0 && size <= SIZE_MOST)
@@ -62,11 +68,24 @@ static void read_queue(struct rn_builder *builder, const struct rn_node *map, st
                           "order of arrival; add priority, or leave out by");
 }
 
+/* The index in `waits`; -1 after an error. People write how long here, which is max_wait. */
+static int read_wait(struct rn_builder *builder, const struct rn_node *node)
+{
+    if (node->kind == RN_NODE_SCALAR &&
+        (node->text.len == 0 || node->text.data[0] < '0' || node->text.data[0] > '9'))
+        return rn_native_word(builder, node, "wait", waits, RN_COUNT(waits));
+    rn_report_error(builder->report, node->at,
+                    "\"wait\" must be hold or return, found %s; for a longest wait write wait: "
+                    "hold and max_wait: 5s",
+                    rn_node_describe(node).text);
+    return -1;
+}
+
 void rn_native_waiting(struct rn_builder *builder, const struct rn_node *map, struct rn_rule *rule)
 {
     const struct rn_node *wait = rn_node_find(map, "wait"), *queue = rn_node_find(map, "queue");
     const struct rn_node *longest = rn_node_find(map, "max_wait");
-    int word = wait == NULL ? -1 : rn_native_word(builder, wait, "wait", waits, RN_COUNT(waits));
+    int word = wait == NULL ? -1 : read_wait(builder, wait);
 
     if (longest != NULL)
         rn_native_duration(builder, longest, &rule->max_wait_ns);

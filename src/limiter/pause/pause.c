@@ -21,6 +21,9 @@
 /* A clock of a caller may be a little behind that of the one that has paused. */
 #define TOLERANCE_NS INT64_C(1000000000)
 
+#define SPAN_NS (INT64_C(300) * 1000000000)
+#define SHARE 4 /* of the keys that fit into the table, a quarter may be pauses */
+
 #define BOARD_WORDS (sizeof(struct rn_pause_board) / sizeof(uint64_t))
 
 void rn_pause_open(struct ration *r)
@@ -138,6 +141,34 @@ static void enter(struct ration *r, uint64_t key, int64_t ends_ns, int64_t now_n
     __atomic_fetch_or(filter_word(board, key), filter_bit(key), __ATOMIC_SEQ_CST);
 }
 
+/* The table never evicts a pause. Those that this process has begun may take a part of it, so that
+ * the states of limits have room. Each counts until the span of its end is over. */
+static bool has_room(const struct ration *r, int64_t now_ns)
+{
+    uint64_t count = 0;
+
+    for (unsigned i = 0; i < RN_PAUSE_SPANS; i++)
+        if (r->pauses.ending[i].span >= now_ns / SPAN_NS)
+            count += r->pauses.ending[i].count;
+    return count < rn_limiter_capacity(r) / SHARE;
+}
+
+/* One more ends then, or one fewer. */
+static void count_ending(struct rn_pauses *p, int64_t ends_ns, bool more)
+{
+    int64_t span = ends_ns / SPAN_NS;
+    unsigned i = (unsigned)((uint64_t)span % RN_PAUSE_SPANS);
+
+    if (p->ending[i].span != span) {
+        p->ending[i].span = span;
+        p->ending[i].count = 0;
+    }
+    if (more)
+        p->ending[i].count++;
+    else if (p->ending[i].count != 0)
+        p->ending[i].count--;
+}
+
 /* Without memory for the log the event stays one of this node. */
 static void remember(struct ration *r, const struct rn_pause_event *event)
 {
@@ -176,13 +207,19 @@ static int change(struct ration *r, uint64_t key, const struct pausing *p, int64
 
     if (lifts ? p->heard && before == 0 : p->for_ns <= before)
         return 0;
+    if (before == 0 && !lifts && !has_room(r, p->now_ns))
+        return RATION_EFULL;
     int code = apply(r, lifts ? RN_RESET : RN_FORCE, key, lifts ? RATION_PAUSE_MAX_NS : p->for_ns,
                      p->now_ns, &unread);
 
     if (code != 0)
         return code;
-    if (!lifts)
+    if (before != 0)
+        count_ending(&r->pauses, p->now_ns + before, false);
+    if (!lifts) {
+        count_ending(&r->pauses, event.ends_ns, true);
         enter(r, key, event.ends_ns, p->now_ns);
+    }
     remember(r, &event);
     if (!p->heard && (!lifts || before != 0))
         __atomic_fetch_add(lifts ? &r->pauses.lifted : &r->pauses.begun, 1, __ATOMIC_RELAXED);

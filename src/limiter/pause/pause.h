@@ -47,6 +47,8 @@ struct rn_pause_event {
 /* What has left the log before it was sent stays a pause of this node. */
 #define RN_PAUSE_LOG 4096
 
+#define RN_PAUSE_SPANS 512 /* of five minutes: more than the longest pause */
+
 struct rn_pauses {
     struct rn_pause_board *board; /* `none` if the board of the table has no room */
     struct rn_pause_board none;
@@ -56,6 +58,11 @@ struct rn_pauses {
     /* The last events, by number, from 1 on: of a limiter that is shared with other nodes. */
     struct rn_pause_event *log; /* NULL: there was none */
     uint64_t last;              /* number; 0: none */
+    /* How many of this process end in a span of time, by its number % RN_PAUSE_SPANS. */
+    struct {
+        int64_t span;
+        uint64_t count;
+    } ending[RN_PAUSE_SPANS];
 };
 
 /* The table is open. */

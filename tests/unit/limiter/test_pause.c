@@ -535,6 +535,48 @@ static void at_capacity_a_pause_is_refused_and_those_in_force_stay(void **state)
     ration_close(r);
 }
 
+/* Returns how many there was room for. */
+static unsigned pause_as_many_as_possible(struct ration *r, const char *name, int64_t now_ns)
+{
+    char key[24];
+    unsigned n = 0;
+    int code = 0;
+
+    for (; code == 0 && n < 200000; n++) {
+        snprintf(key, sizeof key, "%s %u", name, n);
+        struct ration_pause_of of = key_of(key);
+
+        code = ration_pause(r, &of, MINUTE, now_ns, NULL);
+    }
+    assert_int_equal(code, RATION_EFULL);
+    return n - 1;
+}
+
+static void pauses_leave_room_for_limits(void **state)
+{
+    struct ration *r = NULL;
+    struct ration_error error;
+    struct ration_pause_of first = key_of("a 0");
+    unsigned admitted = 0, room;
+    char key[24];
+
+    (void)state;
+    assert_int_equal(
+        ration_open(&(struct ration_options){.memory_bytes = UINT64_C(1) << 20}, &r, &error), 0);
+    room = pause_as_many_as_possible(r, "a", T0);
+    assert_true(room > 1000);
+    for (unsigned i = 0; i < 6000; i++) {
+        snprintf(key, sizeof key, "other %u", i % 1000);
+        admitted += take_ad_hoc(r, "5 per minute", key, T0).verdict.allowed;
+    }
+    assert_int_equal(admitted, 5000);
+    assert_int_equal(pause_key(r, "a 1", 2 * MINUTE, T0), 2 * MINUTE); /* no more of them */
+    assert_int_equal(ration_pause_lift(r, &first, T0, NULL), 0);
+    assert_int_equal(pause_as_many_as_possible(r, "b", T0), 1);
+    assert_int_equal(pause_as_many_as_possible(r, "c", T0 + 10 * MINUTE), room);
+    ration_close(r);
+}
+
 static void a_full_board_has_no_room_for_pauses(void **state)
 {
     struct ration *r = open_limits(NULL, 0);
@@ -732,6 +774,7 @@ int main(void)
         cmocka_unit_test(a_native_rule_pauses_descriptors),
         cmocka_unit_test(processes_that_share_a_state_file_share_pauses),
         cmocka_unit_test(at_capacity_a_pause_is_refused_and_those_in_force_stay),
+        cmocka_unit_test(pauses_leave_room_for_limits),
         cmocka_unit_test(a_full_board_has_no_room_for_pauses),
         cmocka_unit_test(damaged_words_of_the_board_refuse_nobody),
         cmocka_unit_test(a_state_that_ends_beyond_a_day_is_no_pause),

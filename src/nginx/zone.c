@@ -18,7 +18,7 @@
 #include "nginx/module.h"
 
 #define REFRESH_MS 500
-#define ANSWER_MS 200 /* that those in line have for their answers, when a worker ends */
+#define ANSWER_MS 1000 /* that those in line have for their answers, when a worker ends */
 
 /* NULL: there is no http {}, or none of its locations is limited. */
 static struct rn_ngx_main *main_of(ngx_cycle_t *cycle)

@@ -294,7 +294,8 @@ enum rn_line_answer rn_lines_join(struct rn_lines *lines, struct ration_waiter *
     w->verdict = refusal->verdict;
     w->joined_ns = now_ns;
     w->watches_ns = INT64_MIN;
-    end_ns = w->most_ns > 0 ? least(end_ns, w->arrived_ns + w->most_ns) : end_ns;
+    if (w->most_ns > 0 && w->most_ns < INT64_MAX - w->arrived_ns)
+        end_ns = least(end_ns, w->arrived_ns + w->most_ns);
     entry.until_ns = least(until_ns, end_ns);
     enum rn_line_answer answer = enter_by_key(lines, w, spare, &entry);
 

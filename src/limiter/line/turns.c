@@ -141,9 +141,9 @@ static void call_batch(struct rn_line *line, const struct rn_waiter *first, int6
 bool rn_turns_begin(struct rn_line *line, struct rn_waiter *w, int64_t now_ns, bool several,
                     struct rn_wakes *wakes)
 {
-    bool stands = w->state == RN_WAITER_STANDS;
+    bool stands = w->state == RN_WAITER_STANDS, called = w->state == RN_WAITER_CALLED;
 
-    if (stands && now_ns >= end_ns(w)) {
+    if ((stands || called) && now_ns >= end_ns(w)) { /* its thread may have slept */
         bool was_first = rn_order_first_standing(line->root) == w;
 
         rn_turns_take_out(w);
@@ -154,7 +154,7 @@ bool rn_turns_begin(struct rn_line *line, struct rn_waiter *w, int64_t now_ns, b
     }
     if (stands && now_ns < begins_ns(line, w, several))
         return false;
-    if (!stands && w->state != RN_WAITER_CALLED)
+    if (!stands && !called)
         return false;
     bool is_first = stands && rn_order_first_standing(line->root) == w;
     bool opens = is_first && line->turns == 0 && line->called == 0;

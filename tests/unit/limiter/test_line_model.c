@@ -301,6 +301,8 @@ static struct expected expect(const struct client *c)
 {
     struct expected e = {.fits = true, .until_ns = RATION_NEVER};
     int64_t from_ns = c->waits ? c->arrived_ns : now_ns;
+    int64_t waited_ns =
+        c->waits && now_ns == from_ns ? 1 : now_ns - from_ns; /* not 0 once it has */
 
     for (unsigned i = 0; i < rule_count; i++)
         e.is_held |= e.held[i] = is_held(i, c);
@@ -318,7 +320,7 @@ static struct expected expect(const struct client *c)
                                ? c->max_wait_ns
                                : longest;
 
-            if (answer.delay_ns > most - (now_ns - from_ns) && answer.delay_ns > 1)
+            if (answer.delay_ns > most - waited_ns && answer.delay_ns > 1)
                 e.for_good = e.refuses[i] = true;
         }
         if (!e.refuses[i])

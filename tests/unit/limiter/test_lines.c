@@ -341,6 +341,43 @@ static void those_that_fit_have_their_turn_together_in_a_shared_store(void **sta
     assert_int_equal(clients[7].at_ns, T0 + 2 * MINUTE);
 }
 
+/* The other thread is called in time, and sleeps too long. */
+static void one_that_is_called_does_not_go_ahead_past_its_time(void **state)
+{
+    struct world *w = *state;
+    struct client clients[4] = {[3] = {.until_ns = T0 + MINUTE + SECOND}};
+
+    desk_init(&w->desk, "2 per minute", RATION_FIXED_WINDOW, 1);
+    w->desk.batches = true;
+    for (unsigned i = 0; i < 4; i++)
+        arrive(&clients[i], w->waiting[i == 3], w->r, &w->desk);
+    clock_ns = T0 + MINUTE;
+    ration_waiting_run(w->waiting[0], clock_ns);
+    assert_int_equal(clients[2].result, ADMITTED);
+    clock_ns += 2 * SECOND;
+    ration_waiting_run(w->waiting[1], clock_ns);
+    assert_int_equal(clients[3].result, REFUSED);
+    assert_false(rn_lines_any(w->r->lines));
+}
+
+static void a_bound_that_never_ends_is_none(void **state)
+{
+    struct world *w = *state;
+    struct client clients[2] = {0};
+
+    arrive(&clients[0], w->waiting[0], w->r, &w->desk);
+    clients[1] = (struct client){
+        .waiter = {.waiting = w->waiting[0], .turn = client_turn, .most_ns = RATION_NEVER},
+        .r = w->r,
+        .desk = &w->desk,
+        .cost = 1,
+        .until_ns = T0 + MINUTE};
+    ask_at(&clients[1], clock_ns);
+    assert_int_equal(clients[1].result, WAITS);
+    pass_time(w->waiting, 2, T0 + SECOND);
+    assert_int_equal(clients[1].result, ADMITTED);
+}
+
 /* A window that nobody used is lost: no more than one may be called together. */
 static void no_more_than_the_capacity_have_their_turn_together(void **state)
 {
@@ -487,6 +524,8 @@ int main(void)
         TEST(a_turn_that_does_not_end_is_passed_after_a_while),
         TEST(an_error_of_one_passes_the_turn_on),
         TEST(those_that_fit_have_their_turn_together_in_a_shared_store),
+        TEST(one_that_is_called_does_not_go_ahead_past_its_time),
+        TEST(a_bound_that_never_ends_is_none),
         TEST(no_more_than_the_capacity_have_their_turn_together),
         TEST(a_stop_ends_all_waits_by_its_time),
         TEST(a_clock_that_is_set_back_keeps_nobody_longer),

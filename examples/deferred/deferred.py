@@ -71,7 +71,7 @@ def wait_for_turn(still_mine):
         try:
             seconds = take(patient_limiter, WAIT_MS)
         except redis.RedisError as error:
-            log(f"rationd is away: {error}")
+            log(f"rationd is away, or refuses the question: {error}")
             seconds = 0.5
         if seconds == 0:
             return
@@ -102,7 +102,7 @@ def send(url, body):
         if take(limiter, 1) == 0 and deliver(job):
             return "delivered"
     except redis.RedisError as error:
-        log(f"rationd is away: {error}")
+        log(f"rationd is away, or refuses the question: {error}")
     jobs.xadd(STREAM, job)
     return "deferred"
 

@@ -119,6 +119,7 @@ def test_a_line_is_told_where_it_is(daemon, clock):
     explained = run("explain", *asked)
     assert "    queue   5 may wait in line, up to 1 min, by priority\n" in explained.out, explained
     assert f"    line    {told}" in explained.out, explained
+    assert ", or wait in line until then\n" in explained.out, explained
     assert f"api line    {told}" in run("state", *asked).out
     top = run("top", "--once", "--admin", daemon.addresses["admin"])
     assert "; 2 wait in 1 line\n" in top.out, top

@@ -281,6 +281,7 @@ static void put_answer(const struct rn_output *out, const struct rn_options *opt
                              *rule = rn_cli_json_list(answer, "rules");
     struct rn_list_entry entry = {.file = rn_cli_json_text(list, "file")};
     struct rn_slice name = rn_cli_json_text(list, "list");
+    int64_t patience_ns = 0; /* of the rule that decides */
     uint64_t line = 0;
     unsigned hidden = 0;
 
@@ -295,6 +296,8 @@ static void put_answer(const struct rn_output *out, const struct rn_options *opt
     for (; list == NULL && rule != NULL; rule = rule->next) {
         bool applies = rn_cli_json_is_true(rule, "applies");
 
+        if (rn_slice_is(rn_cli_json_text(rule, "rule"), o->rule))
+            patience_ns = rn_cli_json_seconds(rn_cli_json_get(rule, "queue"), "max_wait");
         if (applies || !options->matching)
             put_rule(out, rule, applies);
         else
@@ -307,6 +310,8 @@ static void put_answer(const struct rn_output *out, const struct rn_options *opt
     rn_cli_decision_line(out, o, list != NULL ? &entry : NULL, false);
     if (o->decision.allowed && o->decision.decided_by >= 0 && o->limit_count > 1)
         rn_output_put(out, RN_PLAIN, "; %s is nearest its limit", o->rule);
+    if (!o->decision.allowed && o->decision.verdict.retry_after_ns < patience_ns)
+        rn_output_put(out, RN_PLAIN, ", or wait in line until then");
     rn_output_put(out, RN_DIM, "\nnothing was counted\n");
 }
 

@@ -3,10 +3,11 @@
  * How lines (lines.h) change a decision. All but the table's own fast ways run a transaction
  * (decide/transaction.h), and this file stands in the middle of it:
  *
- *   before   Does anybody stand in line for one of the limits, who goes first? Then no limit is
- * asked: the request is refused, or stands in line itself. after    Is it refused, and would time
- * cure that? Then nothing is counted, and it stands in the line of the limit with the longest wait:
- * RATION_EWAITS.
+ * Before: does anybody stand in line for one of the limits, who goes first? Then no limit is asked:
+ * the request is refused, or stands in line itself.
+ *
+ * After: is it refused, and would time cure that? Then nothing is counted, and it stands in the
+ * line of the limit with the longest wait: RATION_EWAITS.
  *
  * The fast ways only ask whether a line may stand for one of their keys, and leave such a request
  * to the transaction. Whoever waits decides for itself when its turn has come, by the same call

@@ -516,10 +516,10 @@ static void asking_before_its_turn_changes_nothing(void **state)
     hall_close(&h);
 }
 
-static void a_waiter_without_a_thread_is_an_error(void **state)
+static void a_waiter_without_a_thread_or_a_turn_is_an_error(void **state)
 {
     struct hall h;
-    struct call calls[2];
+    struct call calls[3];
 
     (void)state;
     hall_open_rules(&h, HOURLY);
@@ -528,6 +528,11 @@ static void a_waiter_without_a_thread_is_an_error(void **state)
     calls[1].waiter.waiting = NULL;
     ask_call(&calls[1]);
     assert_int_equal(calls[1].code, RATION_EINVAL);
+    call_init(&calls[2], &h, 2, "user=ann");
+    calls[2].waiter.turn = NULL;
+    ask_call(&calls[2]);
+    assert_int_equal(calls[2].code, RATION_EINVAL);
+    assert_int_equal(totals_of(&h).joined, 0);
     hall_close(&h);
 }
 
@@ -599,7 +604,7 @@ int main(void)
         cmocka_unit_test(the_next_goes_ahead_when_units_come_back),
         cmocka_unit_test(the_next_goes_ahead_when_the_limit_changes),
         cmocka_unit_test(asking_before_its_turn_changes_nothing),
-        cmocka_unit_test(a_waiter_without_a_thread_is_an_error),
+        cmocka_unit_test(a_waiter_without_a_thread_or_a_turn_is_an_error),
         cmocka_unit_test(an_error_ends_the_turn),
         cmocka_unit_test(the_line_can_be_looked_at),
     };

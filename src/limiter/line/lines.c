@@ -12,7 +12,8 @@
 #define MS INT64_C(1000000)
 #define AGAIN_NS MS              /* between two tries of a line, at least */
 #define AGAIN_SHARED_NS (5 * MS) /* the same if a shared store is asked */
-#define POLL_NS (50 * MS)
+#define POLL_NS (50 * MS)        /* between two looks for what others free unseen, at least, */
+#define POLL_LAST_NS (500 * MS)  /* and at most */
 
 static struct rn_waiter *own(struct ration_waiter *waiter)
 {
@@ -124,6 +125,16 @@ static bool has_room(struct rn_lines *lines, struct rn_line *line, bool waited,
     return true;
 }
 
+/* The longer it has looked in vain, the less often it looks. */
+static int64_t poll_ns(const struct rn_waiter *w, int64_t now_ns)
+{
+    int64_t rest_ns = (now_ns - w->arrived_ns) / 8;
+
+    if (rest_ns < POLL_NS)
+        return POLL_NS;
+    return rest_ns < POLL_LAST_NS ? rest_ns : POLL_LAST_NS;
+}
+
 /* It is the first that stands: the store's answer is news of the limit. */
 static void refused_first(struct rn_line *line, const struct rn_waiter *w,
                           const struct rn_line_refusal *refusal, int64_t now_ns)
@@ -132,13 +143,14 @@ static void refused_first(struct rn_line *line, const struct rn_waiter *w,
     int64_t retry = refusal->verdict.retry_after_ns;
     int64_t again = refusal->batches ? AGAIN_SHARED_NS : AGAIN_NS;
 
-    if (refusal
-            ->by_line) { /* those ahead have left meanwhile: it must ask, but not over and over */
+    /* Those ahead have left meanwhile: it must ask, but not over and over. */
+    if (refusal->by_line) {
         line->estimate.at_ns = RN_ESTIMATE_UNKNOWN;
         line->opens_ns = now_ns + (now_ns - w->moved_ns < again ? again : 0);
         return;
     }
-    retry = refusal->polls && retry > POLL_NS ? POLL_NS : retry;
+    if (refusal->polls && retry > poll_ns(w, now_ns))
+        retry = poll_ns(w, now_ns);
     line->limit = *refusal->limit;
     line->batches = refusal->batches;
     line->opens_ns = now_ns + (retry < again || line->poked ? again : retry);
@@ -392,9 +404,4 @@ uint64_t rn_lines_key(const struct ration_waiter *waiter)
 int64_t rn_lines_arrived_ns(const struct ration_waiter *waiter)
 {
     return own_const(waiter)->arrived_ns;
-}
-
-const struct ration_verdict *rn_lines_verdict(const struct ration_waiter *waiter)
-{
-    return &own_const(waiter)->verdict;
 }

@@ -54,7 +54,8 @@ struct rn_line_refusal {
     bool inexact;  /* something else than this limit by itself says retry_after: a pause, a guard */
     bool batches;  /* strict, in a shared store: those that fit have their turn together, and one
                       more, so that one call of the store serves them */
-    bool polls;    /* places: others free them unseen, so that the head asks every 50 ms */
+    bool polls;    /* places: others free them unseen, so that the head asks every 50 ms at first,
+                    and every 500 ms after 4 s */
 };
 
 /* FULL, LATE: it does not wait (any more), and must be refused for good. */
@@ -108,8 +109,6 @@ bool rn_lines_waits(const struct ration_waiter *waiter);
 bool rn_lines_is_over(const struct ration_waiter *waiter); /* refuse it for good */
 uint64_t rn_lines_key(const struct ration_waiter *waiter);
 int64_t rn_lines_arrived_ns(const struct ration_waiter *waiter); /* when it first waited */
-/* The verdict of its last refusal. */
-const struct ration_verdict *rn_lines_verdict(const struct ration_waiter *waiter);
 
 /* The line of a key, for a newcomer of that rank; all 0 if none stands. */
 void rn_lines_look(struct rn_lines *lines, uint64_t key, uint64_t units, uint32_t rank,

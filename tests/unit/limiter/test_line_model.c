@@ -27,8 +27,8 @@
 #define CLIENTS 48
 #define RECEIPTS 8
 #define WORDS 160
-#define AGAIN_NS MS       /* a line asks again after a refusal, at least */
-#define POLL_NS (50 * MS) /* and of places after that, at most */
+#define AGAIN_NS MS        /* a line asks again after a refusal, at least */
+#define POLL_NS (500 * MS) /* and of places after that, at most */
 
 enum { BY_NONE, BY_USER, BY_IP };
 

@@ -82,8 +82,8 @@ def caller_of(call):
 
 
 class ClosingPartner:
-    """Answers some calls by 429 or 503 and is closed then. Notes each time that it was: since when, until when, whom
-    it has told. Calls that come meanwhile are answered when the pause is in force, so that each caller that was not
+    """Answers some calls by 429 or 503 and is closed then. Notes each time that it was: since when, until when, and
+    which callers it has told. Calls that come meanwhile are answered when the pause is in force, so that each caller that was not
     told can have one call under way that was allowed before, and must make no other."""
 
     def __init__(self, plan):

@@ -10,8 +10,8 @@
  * line of the limit with the longest wait: RATION_EWAITS.
  *
  * The fast ways only ask whether a line may stand for one of their keys, and leave such a request
- * to the transaction. Whoever waits decides for itself when its turn has come, by the same call
- * again. Once its time is over, that call refuses without asking any limit.
+ * to the transaction. A waiter decides for itself when its turn has come, by the same call again.
+ * Once its time is over, that call refuses without asking any limit.
  */
 #ifndef RN_LIMITER_LINE_GATE_H
 #define RN_LIMITER_LINE_GATE_H

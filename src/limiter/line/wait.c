@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Waiting in line for threads, and a look at a line. A thread that waits sleeps on a condition
- * variable; whoever gives it its turn, or lets it know that it must look again, signals that.
+ * variable, which is signalled when its turn has come or it must look again.
  */
 #include "limiter/line/wait.h"
 

@@ -7,8 +7,8 @@
  * A node always sends before it hears. So what it hears is never older than what it knows itself,
  * and a lift made here is not undone by a pause that began before it.
  *
- * If Redis has lost all, nodes send all that their logs have, whoever said it first, so that a node
- * that joins gets it, too.
+ * If Redis has lost all, nodes send all that their logs have, also what other nodes said first, so
+ * that a node that joins gets it, too.
  *
  * Bounds: 64 events in a call, 64 calls in a round. What has left the log before it was sent stays
  * a pause of this node alone. Nothing that is malformed counts, and no pause is longer than 24

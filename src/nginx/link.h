@@ -63,7 +63,8 @@ struct rn_ngx_link {
     struct rn_buf later;    /* commands for the next connection, */
     ngx_uint_t later_count; /* and their number */
     uint64_t first, next;   /* numbers of the oldest command without a reply, and of the next */
-    ngx_rbtree_t in_line;   /* requests that stand in line there, by their number */
+    ngx_rbtree_t in_line;   /* requests that stand in line there, by their number, */
+    uint64_t in_line_count; /* and how many */
     ngx_rbtree_node_t nobody;
     struct {
         rn_ngx_on_reply *on_reply;
@@ -79,6 +80,13 @@ void rn_ngx_link_close(struct rn_ngx_link *link);
 static inline uint64_t rn_ngx_link_owed(const struct rn_ngx_link *link)
 {
     return link->next - link->first;
+}
+
+/* Replies and announcements to come: for choosing among connections, each of which can have only so
+ * many in line. */
+static inline uint64_t rn_ngx_link_load(const struct rn_ngx_link *link)
+{
+    return rn_ngx_link_owed(link) + link->in_line_count;
 }
 
 /* Whether a command can be sent now. */

@@ -52,6 +52,7 @@ static void remove_from_tree(struct rn_ngx_context *context)
     struct rn_ngx_rationd_line *line = context->rationd_line;
 
     ngx_rbtree_delete(&context->link->in_line, &line->node);
+    context->link->in_line_count--;
     rn_ngx_context_stop(context);
     line->waited_ns = ration_now(context->worker->limiter) - line->since_ns;
 }
@@ -81,6 +82,7 @@ ngx_int_t rn_ngx_rationd_line_begin(struct rn_ngx_context *context, uint64_t id,
     ngx_log_error(NGX_LOG_INFO, context->request->connection->log, 0,
                   "ration: waits in line at rationd");
     ngx_rbtree_insert(&context->link->in_line, &line->node);
+    context->link->in_line_count++;
     context->rationd_line = line;
     context->question = RN_NGX_IN_LINE;
     rn_ngx_context_stop(context);

@@ -41,7 +41,7 @@ struct rn_ngx_link *rn_ngx_server_pick(const struct rn_ngx_server *server)
     for (ngx_uint_t i = 0; i < server->connections; i++) {
         struct rn_ngx_link *link = &server->links[i];
 
-        if (rn_ngx_link_can_ask(link) && (!best || rn_ngx_link_owed(link) < rn_ngx_link_owed(best)))
+        if (rn_ngx_link_can_ask(link) && (!best || rn_ngx_link_load(link) < rn_ngx_link_load(best)))
             best = link;
     }
     return best;

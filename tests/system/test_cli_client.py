@@ -20,7 +20,7 @@ def test_health_is_ready_without_a_token_and_an_error_without_a_daemon(tmp_path,
     assert ration("health", "--json").json["ready"] is True
     answer = run("health", "--admin", f"unix:{tmp_path}/none")
     assert answer.status == 2 and "is it running?" in answer.err
-    with Daemon(tmp_path, RULES, "--trust-local", "false", env={"RATION_ADMIN_TOKEN": "secret"}) as guarded:
+    with Daemon(tmp_path, RULES, ["--trust-local", "false"], env={"RATION_ADMIN_TOKEN": "secret"}) as guarded:
         assert run("health", "--admin", guarded.addresses["admin"]).status == 0
 
 

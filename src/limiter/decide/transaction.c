@@ -111,7 +111,8 @@ static void sort_narrowest_first(struct rn_transaction *tx)
     }
 }
 
-RN_HOT static bool look(struct rn_transaction *tx)
+/* `again`: only at limits that are charged by outcome. */
+RN_INLINE static bool look(struct rn_transaction *tx, bool again)
 {
     bool fits = true;
 
@@ -119,26 +120,33 @@ RN_HOT static bool look(struct rn_transaction *tx)
     for (size_t i = 0; i < tx->n; i++) {
         uint64_t cost = tx->charges[i].cost, keep = cost ? tx->items[i].keep : 0;
 
-        ask(tx, i, tx->items[i].limit, RN_PEEK,
-            cost < UINT64_MAX - keep ? cost + keep : UINT64_MAX);
+        if (!again || (tx->items[i].by_outcome && !tx->items[i].shadow))
+            ask(tx, i, tx->items[i].limit, RN_PEEK,
+                cost < UINT64_MAX - keep ? cost + keep : UINT64_MAX);
     }
     rn_transaction_apply(tx);
-    for (size_t i = 0; i < tx->n; i++) {
+    for (size_t b = 0; b < tx->batch_n; b++) {
+        size_t i = again ? tx->item_of[b] : b;
         struct rn_transaction_item *item = &tx->items[i];
 
-        if (rn_unlikely(tx->batch[i].error != 0) && !item->shadow)
-            return rn_transaction_fail(tx, i, tx->batch[i].error);
-        set_answer(tx, i, &tx->batch[i]);
+        if (rn_unlikely(tx->batch[b].error != 0) && !item->shadow)
+            return rn_transaction_fail(tx, i, tx->batch[b].error);
+        set_answer(tx, i, &tx->batch[b]);
         if (rn_likely(!(tx->needs & RN_NEEDS_LOOK)))
             continue;
-        rn_verdict_restrict(item, tx->batch[i].ask.cost);
+        rn_verdict_restrict(item, tx->batch[b].ask.cost);
         item->refused_by_look = item->shadow && !item->answer.allowed && is_restricted(item);
     }
-    if (rn_unlikely(tx->needs & RN_NEEDS_VARIANTS) && !rn_transaction_look_at_guards(tx))
+    if (!again && rn_unlikely(tx->needs & RN_NEEDS_VARIANTS) && !rn_transaction_look_at_guards(tx))
         return false;
     for (size_t i = 0; i < tx->n; i++)
         fits &= tx->items[i].shadow || tx->items[i].answer.allowed;
     return fits;
+}
+
+static RN_ASIDE bool look_again(struct rn_transaction *tx)
+{
+    return look(tx, true);
 }
 
 /* --- TAKE ------------------------------------------------------------------------- */
@@ -322,6 +330,10 @@ static int prepare(struct rn_transaction *tx)
             tx->needs |= RN_NEEDS_SHADOW;
         if (item->by_outcome || is_restricted(item))
             tx->needs |= RN_NEEDS_LOOK;
+        if (item->by_outcome)
+            tx->needs |= RN_NEEDS_OUTCOME;
+        if (item->limit->limit.algorithm == RATION_CONCURRENCY)
+            tx->needs |= RN_NEEDS_PLACE;
         if (item->soft != 0)
             tx->needs |= RN_NEEDS_SOFT;
         if (item->limit->shape_count + item->limit->guard_count != 0)
@@ -347,12 +359,14 @@ RN_HOT static bool charge_all(struct rn_transaction *tx)
     }
     if (((tx->needs & RN_NEEDS_LOOK) || (tx->n > 1 && tx->enforced != 0) ||
          (tx->look_only && tx->n != 0)) &&
-        !look(tx))
+        !look(tx, false))
         return false;
     if (tx->look_only)
         return true;
     sort_narrowest_first(tx);
     if (!take(tx))
+        return false;
+    if (rn_unlikely((tx->needs & RN_NEEDS_LOOK_AGAIN) == RN_NEEDS_LOOK_AGAIN) && !look_again(tx))
         return false;
     if (rn_unlikely(tx->needs & RN_NEEDS_VARIANTS) && !rn_transaction_guard(tx))
         return false;

@@ -10,12 +10,17 @@
  *   TAKE    charge the enforcing ones one by one, the narrowest first, or all at once
  *           in a shared store; one refuses after all, as another request was
  *           faster: UNDO gives back what was taken, refuse.
+ *   AGAIN   with a place of a concurrency limit: LOOK again at limits that are charged
+ *           by outcome. See below.
  *   GUARD   charge the guards that were asked; the same.
  *   SHADOW  charge the shadow limits, which never refuse.
  *   FOLLOW  count the charges in the states of the variants of each limit.
  *
  * Limits that are charged by outcome take part in LOOK only. When the outcome is known, DEBIT
- * charges each of them by itself, instead of the steps from LOOK to SHADOW.
+ * charges each of them by itself, instead of the steps from LOOK to SHADOW. A concurrency limit of N
+ * beside one of M failures promises at most M + N - 1 of them. Between LOOK and TAKE others may
+ * fail and leave their places, so only a LOOK with the place taken counts: then M - 1 at most
+ * have failed, and all others that were let in hold a place.
  *
  * While others stand in line for one of the limits, and for a request that may wait, line/gate.h
  * comes between: nothing is asked before the request's turn, and a refusal may become a place in
@@ -40,6 +45,9 @@ enum rn_transaction_needs {
     RN_NEEDS_LOOK = 4,     /* LOOK may refuse what TAKE would admit */
     RN_NEEDS_SHADOW = 8,   /* SHADOW */
     RN_NEEDS_SOFT = 16,    /* verdicts leave out a part of the capacity */
+    RN_NEEDS_OUTCOME = 32, /* AGAIN, if both */
+    RN_NEEDS_PLACE = 64,
+    RN_NEEDS_LOOK_AGAIN = RN_NEEDS_OUTCOME | RN_NEEDS_PLACE,
 };
 
 struct rn_transaction_item {

@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #define THREADS 4
@@ -146,11 +147,69 @@ static void of_all_threads_one_charges_an_outcome(void **state)
     free(crew.slips);
 }
 
+/* --- outcomes with a place --------------------------------------------------------------------- */
+
+/* Of one account five may fail, and two at a time may try. */
+#define ACCOUNTS 30000
+#define FAILURES_MAX 6
+
+static const char guarded[] =
+    "limits:\n"
+    "  - {name: m, key: user, limit: 5 per day, algorithm: sliding-log, charge_on: status 401}\n"
+    "  - {name: c, key: user, limit: 2 concurrent}\n";
+
+struct guesses {
+    struct ration *r;
+    atomic_uint account, failed[ACCOUNTS];
+};
+
+/* Guesses at an account until that is refused for its failures, then at the next. */
+static void *guess_all(void *arg)
+{
+    struct guesses *guesses = arg;
+    unsigned account;
+
+    while ((account = atomic_load(&guesses->account)) < ACCOUNTS) {
+        char user[24];
+
+        snprintf(user, sizeof user, "user=%u", account);
+        struct ration_outcome out = decide(guesses->r, user, T0);
+
+        if (out.decision.allowed) {
+            atomic_fetch_add(&guesses->failed[account], 1);
+            ration_outcome_charge(guesses->r, &out, 401, T0, NULL);
+            ration_outcome_release(guesses->r, &out, T0);
+        } else if (strcmp(out.rule, "m") == 0) {
+            atomic_compare_exchange_strong(&guesses->account, &account, account + 1);
+        }
+    }
+    return NULL;
+}
+
+static void places_bound_how_many_fail(void **state)
+{
+    struct guesses *guesses = calloc(1, sizeof *guesses);
+    pthread_t ids[THREADS];
+
+    (void)state;
+    assert_non_null(guesses);
+    guesses->r = open_rules(guarded);
+    for (unsigned i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&ids[i], NULL, guess_all, guesses), 0);
+    for (unsigned i = 0; i < THREADS; i++)
+        pthread_join(ids[i], NULL);
+    for (unsigned i = 0; i < ACCOUNTS; i++)
+        assert_in_range(guesses->failed[i], 5, FAILURES_MAX);
+    ration_close(guesses->r);
+    free(guesses);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(of_all_threads_one_settles_a_ticket),
         cmocka_unit_test(of_all_threads_one_charges_an_outcome),
+        cmocka_unit_test(places_bound_how_many_fail),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -21,6 +21,7 @@
 #define BATCH 64
 #define PAUSE_NS INT64_C(100000000)
 #define ROOM_NS INT64_C(20000000) /* until other loops may have made room */
+#define WAITS_MAX 50              /* for loops that have quieter connections: a second */
 
 static void on_connection(uv_poll_t *poll, int status, int events);
 
@@ -42,17 +43,19 @@ static void pause_for(struct rn_acceptor *acceptor, int64_t ns)
 static bool find_room(struct rn_acceptor *acceptor)
 {
     struct pollfd next = {.fd = acceptor->socket->fd, .events = POLLIN};
+    bool alone = acceptor->listener->on_control, last = acceptor->waits >= WAITS_MAX;
 
     if (rn_conn_quota_is_full(acceptor->listener->quota) && poll(&next, 1, 0) != 1)
         return false;
-    if (!rn_conn_quota_is_full(acceptor->listener->quota) || rn_shed_quiet(acceptor->loop) > 0) {
-        acceptor->waited = false;
+    if (!rn_conn_quota_is_full(acceptor->listener->quota) ||
+        rn_shed_quiet(acceptor->loop, alone || last) > 0) {
+        acceptor->waits = 0;
         return true;
     }
-    if (acceptor->waited || acceptor->loop->draining)
+    if (last || acceptor->loop->draining || (acceptor->waits > 0 && !acceptor->loop->defers))
         return true; /* it will be refused */
-    acceptor->waited = true;
-    if (!acceptor->listener->on_control)
+    acceptor->waits++;
+    if (!alone)
         rn_shed_ask_others(acceptor->loop);
     pause_for(acceptor, ROOM_NS);
     return false;
@@ -101,7 +104,7 @@ static bool accept_one(struct rn_acceptor *acceptor)
     case ENOMEM: {
         int code = errno;
 
-        if (rn_shed_quiet(acceptor->loop) > 0)
+        if (rn_shed_quiet(acceptor->loop, true) > 0)
             return true;
         rn_log(RN_LOG_WARN, "accept.paused",
                RN_LOG_TEXT("listener", rn_slice_of(acceptor->listener->name)),

@@ -26,7 +26,7 @@ struct rn_server;
 struct rn_acceptor {
     uv_poll_t poll;
     struct rn_timer resume; /* after a pause */
-    bool waited;            /* for room, without success so far */
+    unsigned waits;         /* for room, without success so far */
     struct rn_listener *listener;
     struct rn_socket *socket;
     struct rn_loop *loop;
@@ -55,6 +55,7 @@ struct rn_loop {
     _Atomic size_t cut_from; /* too much incomplete input: end messages from this size on;
                                 0: nothing to do */
     int64_t in_vain_ns;      /* do not look for quiet connections before this time */
+    bool defers;             /* closed none, as other loops have quieter connections */
     void (*woken)(struct rn_loop *loop); /* after rn_loop_wake, */
     void (*wake_call)(void *arg);        /* and then this, if any */
     void *wake_arg;
@@ -173,8 +174,9 @@ void rn_conn_output_flush_tls(struct rn_conn *conn);
 /* Sends output that was kept. */
 void rn_conn_output_resume(struct rn_conn *conn);
 
-/* shed.c: closes the quietest connections of the loop. Returns how many. */
-unsigned rn_shed_quiet(struct rn_loop *loop);
+/* shed.c: closes the quietest connections of the loop. Returns how many. Not `any`: only those
+ * that are about as quiet as the quietest of other loops. */
+unsigned rn_shed_quiet(struct rn_loop *loop, bool any);
 /* Asks the other loops to do so. */
 void rn_shed_ask_others(struct rn_loop *loop);
 /* Counts the incomplete input of the connection; if the server has too much, closes

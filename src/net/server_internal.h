@@ -21,11 +21,13 @@ struct rn_worker {
 struct rn_server {
     struct rn_server_options options;
     struct rn_conn_quota *quota,
-        *control_quota;        /* for connections on workers; on the control loop */
-    _Atomic size_t unfinished; /* bytes of incomplete input of all connections */
-    _Atomic size_t largest;    /* at least that of the connection with the most */
-    _Atomic bool crowded;      /* a worker asks the others to make room */
-    _Atomic size_t cut_from;   /* see rn_loop */
+        *control_quota;           /* for connections on workers; on the control loop */
+    _Atomic size_t unfinished;    /* bytes of incomplete input of all connections */
+    _Atomic size_t largest;       /* at least that of the connection with the most */
+    _Atomic bool crowded;         /* a worker asks the others to make room */
+    _Atomic int64_t *quietest_ns; /* by loop: no connection that may be closed was quiet before;
+                                     0: not known yet */
+    _Atomic size_t cut_from;      /* see rn_loop */
     struct rn_listener *listeners;
     struct rn_worker **workers; /* options.workers of them, while it runs */
     struct rn_loop control;

@@ -202,8 +202,14 @@ int rn_server_run(struct rn_server *server, const struct rn_server_calls *calls,
 {
     server->calls = calls;
     server->workers = calloc(server->options.workers, sizeof *server->workers);
-    if (!server->workers)
+    server->quietest_ns = calloc(server->options.workers + 1, sizeof *server->quietest_ns);
+    if (!server->workers || !server->quietest_ns) {
+        free(server->workers);
+        free(server->quietest_ns);
+        server->workers = NULL;
+        server->quietest_ns = NULL;
         return rn_error_set(error, RATION_ENOMEM, 0, "out of memory");
+    }
     start_control(server);
     int failed = open_acceptors(&server->control, true);
     for (unsigned i = 0; failed == 0 && i < server->options.workers; i++)
@@ -229,7 +235,9 @@ int rn_server_run(struct rn_server *server, const struct rn_server_calls *calls,
         free(worker);
     }
     free(server->workers);
+    free(server->quietest_ns);
     server->workers = NULL;
+    server->quietest_ns = NULL;
     uv_signal_stop(&server->terminate);
     uv_signal_stop(&server->interrupt);
     uv_signal_stop(&server->hangup);

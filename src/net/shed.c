@@ -15,7 +15,9 @@
  * enough, the next round starts from a smaller size. Honest messages are usually small and
  * complete at once.
  *
- * Each loop closes its own connections; other loops are asked to (server_run.c).
+ * Each loop closes its own connections; other loops are asked to (server_run.c). A loop with few
+ * connections must not close those that are in use while others have idle ones: each tells since
+ * when its quietest has been quiet, and those with quieter ones go first.
  */
 #include "net/conn_quota.h"
 #include "net/log.h"
@@ -29,6 +31,7 @@
 #define PATIENCE_NS (RN_SECOND_NS / 10)
 #define FIRST_BYTE_NS (RN_SECOND_NS / 100)
 #define IN_VAIN_NS (RN_SECOND_NS / 100)
+#define ABOUT_NS (RN_SECOND_NS / 100) /* connections that are as quiet as each other, about */
 
 /* The oldest of the connections that were offered, sorted by age. */
 struct picked {
@@ -79,10 +82,25 @@ static int64_t quiet_since(const struct rn_conn *conn)
     return conn->begun_ns != 0 && conn->life < RN_LIFE_CLOSING ? conn->begun_ns : conn->active_ns;
 }
 
-unsigned rn_shed_quiet(struct rn_loop *loop)
+/* The earliest time that other workers tell. */
+static int64_t quietest_elsewhere(const struct rn_loop *loop)
+{
+    int64_t earliest_ns = INT64_MAX;
+
+    for (unsigned i = 0; i < loop->server->options.workers; i++) {
+        int64_t ns = atomic_load(&loop->server->quietest_ns[i]);
+
+        if (i != loop->index && ns < earliest_ns)
+            earliest_ns = ns;
+    }
+    return earliest_ns;
+}
+
+unsigned rn_shed_quiet(struct rn_loop *loop, bool any)
 {
     int64_t now_ns = loop->wheel.now_ns;
-    unsigned wanted = (unsigned)(loop->accepted / SHARE) + 1, closed = 0;
+    int64_t elsewhere_ns = any ? INT64_MAX : quietest_elsewhere(loop);
+    unsigned wanted = (unsigned)(loop->accepted / SHARE) + 1, closed = 0, at = 0;
     struct picked picked = {.max = wanted < PICKED_MAX / 4 ? 4 * wanted : PICKED_MAX};
 
     if (now_ns < loop->in_vain_ns)
@@ -90,11 +108,16 @@ unsigned rn_shed_quiet(struct rn_loop *loop)
     for (struct rn_conn *conn = loop->conns; conn; conn = conn->next)
         if (may_go(conn) && (!waits_for_peer(conn) || now_ns - quiet_since(conn) >= PATIENCE_NS))
             offer(&picked, conn, quiet_since(conn));
-    for (unsigned i = 0; i < picked.count && closed < wanted; i++) {
-        struct rn_conn *conn = picked.items[i].conn;
+    loop->defers = false;
+    for (; at < picked.count && closed < wanted; at++) {
+        struct rn_conn *conn = picked.items[at].conn;
 
         if (!waits_for_peer(conn) && rn_conn_has_input(conn))
             continue; /* its request has arrived */
+        if (picked.items[at].since_ns - ABOUT_NS > elsewhere_ns) {
+            loop->defers = closed == 0;
+            break;
+        }
         if (!conn->heard && now_ns - quiet_since(conn) < FIRST_BYTE_NS)
             break; /* it has just come, and the others were active since */
         rn_tally_add(&conn->tally->crowded, 1);
@@ -106,6 +129,9 @@ unsigned rn_shed_quiet(struct rn_loop *loop)
         rn_conn_cut(conn);
         closed++;
     }
+    /* Connections that come later were active later than now. */
+    atomic_store(&loop->server->quietest_ns[loop->index],
+                 at < picked.count ? picked.items[at].since_ns : now_ns);
     if (closed == 0)
         loop->in_vain_ns = now_ns + IN_VAIN_NS;
     else
@@ -203,7 +229,7 @@ void rn_shed_as_asked(struct rn_loop *loop)
     size_t from = atomic_exchange(&loop->cut_from, 0);
 
     if (atomic_exchange(&loop->crowded, false) && rn_conn_quota_is_full(loop->server->quota))
-        rn_shed_quiet(loop);
+        rn_shed_quiet(loop, false);
     if (from > 0)
         end_from(loop, from);
 }

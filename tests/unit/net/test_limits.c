@@ -282,6 +282,55 @@ static void the_quietest_connection_makes_room(void **state)
     stop_server(&r);
 }
 
+/* A connection of this loop. The kernel chooses: others are closed. */
+static int dial_loop(const struct running *r, char loop)
+{
+    char where[2] = "";
+
+    for (;;) {
+        int fd = dial(r, "tcp");
+
+        say(fd, "where\n");
+        assert_int_equal(recv(fd, where, 2, MSG_WAITALL), 2);
+        if (where[0] == loop)
+            return fd;
+        close(fd);
+    }
+}
+
+#define IDLE 18
+#define NEWCOMERS 12
+
+static void a_loop_with_few_connections_lets_those_in_use_stay(void **state)
+{
+    struct running r;
+    int idle[IDLE], newcomers[NEWCOMERS];
+
+    (void)state;
+    start_with(&r, (struct rn_server_options){.connections_max = IDLE + 1}, 0, 0, 0);
+    int used = dial_loop(&r, '0');
+    for (int i = 0; i < IDLE; i++)
+        idle[i] = dial_loop(&r, '1');
+    usleep(300000); /* they are idle */
+    for (int i = 0; i < NEWCOMERS; i++) {
+        say(used, "in use\n");
+        expect(used, "in use\n");
+        newcomers[i] = dial(&r, "tcp"); /* every other one, about, comes to the loop of `used` */
+        say(newcomers[i], "hello\n");
+        expect(newcomers[i], "hello\n");
+    }
+    say(used, "still here\n");
+    expect(used, "still here\n");
+    assert_true(counts_of(&r, "tcp").crowded > 0);
+    assert_int_equal(counts_of(&r, "tcp").refused, 0);
+    for (int i = 0; i < IDLE; i++)
+        close(idle[i]);
+    for (int i = 0; i < NEWCOMERS; i++)
+        close(newcomers[i]);
+    close(used);
+    stop_server(&r);
+}
+
 static int64_t now_ns(void)
 {
     struct timespec t;
@@ -533,6 +582,7 @@ int main(void)
         cmocka_unit_test(a_large_answer_reaches_a_peer_that_reads),
         cmocka_unit_test(connections_beyond_the_cap_are_refused),
         cmocka_unit_test(the_quietest_connection_makes_room),
+        cmocka_unit_test(a_loop_with_few_connections_lets_those_in_use_stay),
         cmocka_unit_test(a_connection_that_has_just_come_stays),
         cmocka_unit_test(a_connection_that_never_sends_makes_room),
         cmocka_unit_test(a_large_unfinished_message_goes_when_there_are_too_many),

@@ -117,12 +117,22 @@ int rn_mapping_file_new(const struct rn_mapping_file *file, uint64_t bytes,
     return fd;
 }
 
-/* Not every file system can rename without replacing. */
+/* Gives a file a name that must be free. Not every file system can rename without
+ * replacing, and not every version of musl has the call: a second link does the same. */
+static bool name_file(const char *from, const char *to)
+{
+#ifdef RENAME_NOREPLACE
+    if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0)
+        return true;
+    if (errno != EINVAL && errno != ENOSYS)
+        return false;
+#endif
+    return link(from, to) == 0;
+}
+
 enum rn_attempt rn_mapping_file_place(const struct rn_mapping_file *file, const char *name)
 {
-    bool placed = renameat2(AT_FDCWD, name, AT_FDCWD, file->path, RENAME_NOREPLACE) == 0 ||
-                  ((errno == EINVAL || errno == ENOSYS) && link(name, file->path) == 0) ||
-                  errno == EEXIST;
+    bool placed = name_file(name, file->path) || errno == EEXIST;
 
     if (!placed)
         rn_mapping_file_fail(file, RATION_EIO, "cannot be created: %s", strerror(errno));

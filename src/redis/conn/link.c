@@ -164,7 +164,7 @@ bool rn_link_push(struct rn_link *link, int argc, const char **argv, const size_
                   rn_link_reply *reply, void *arg)
 {
     char *text = NULL;
-    int len =
+    long long len = /* an int before hiredis 1.0 */
         link->owed_count < RN_LINK_COMMANDS ? redisFormatCommandArgv(&text, argc, argv, lens) : -1;
 
     if (len < 0)

@@ -4,7 +4,7 @@
 #ifndef RN_REDIS_FLEET_USAGE_INTERNAL_H
 #define RN_REDIS_FLEET_USAGE_INTERNAL_H
 
-#include <hiredis.h>
+#include <hiredis/hiredis.h>
 
 #include "base/buf.h"
 #include "limiter/usage/usage.h"

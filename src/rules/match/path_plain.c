@@ -69,10 +69,13 @@ static inline bool has_odd(const char *p, size_t len)
         return any(find_odd(load_two(p + 1, last - 8), load_two(p, last - 9)));
     if (len > 4)
         return any(find_odd(load_short(p + 1, last - 4), load_short(p, last - 5)));
-    for (size_t i = 1; i < len; i++)
-        if (p[i] < 0x21 || (p[i] | 4) == '?' || (p[i] & ~6) == '!' || p[i] == '\\' ||
-            ((p[i] | 1) == '/' && p[i - 1] == '/'))
+    for (size_t i = 1; i < len; i++) {
+        signed char c = (signed char)p[i]; /* plain char has no sign on arm64 */
+
+        if (c < 0x21 || (c | 4) == '?' || (c & ~6) == '!' || c == '\\' ||
+            ((c | 1) == '/' && p[i - 1] == '/'))
             return true;
+    }
     return false;
 }
 

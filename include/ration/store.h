@@ -45,13 +45,14 @@ struct ration_record {
      * stay until update returns; len 0: delete the record. Else leave the record alone. */
     bool changed;
     /* If changed: from this time on (the library's, see ration_now) the record is worth as much as
-     * none, and may be deleted. INT64_MAX: keep it. */
+     * none, also to a process whose clock is 10 s behind, and may be deleted. INT64_MAX: keep it.
+     */
     int64_t idle_at_ns;
 };
 
 struct ration_update {
     struct ration_record *records;
-    size_t count;  /* 1 to RATION_UPDATE_MAX */
+    size_t count;   /* 1 to RATION_UPDATE_MAX */
     int64_t now_ns; /* time of the decision: records with an earlier idle_at_ns may go */
     /* Call it once all records are found. A store whose transaction must be tried again (another
      * writer was faster) finds all records again and calls it again: the last call counts. */

@@ -8,6 +8,8 @@
 
 #define MAGIC UINT64_C(0x65726F74736E7672) /* "rvnstore" */
 #define VERSION 1
+/* A process whose clock is behind by less than this still finds the state that counts for it. */
+#define SKEW_NS (INT64_C(10) * 1000000000)
 #define WORDS_MAX (RATION_RECORD_MAX / 8 - 1) /* of a state */
 
 /* --- one state ----------------------------------------------------------------------- */
@@ -32,7 +34,8 @@ static void read_state(struct state *s, const struct ration_record *record)
     if (words < 2 || record->len % 8 != 0 || words - 1 > s->room)
         return;
     memcpy(&head, record->data, 8);
-    if (head == RN_FORM_NONE || head > RN_FORM_ADAPTIVE || (rn_form_is_word((unsigned)head) && words != 2))
+    if (head == RN_FORM_NONE || head > RN_FORM_ADAPTIVE ||
+        (rn_form_is_word((unsigned)head) && words != 2))
         return;
     s->form = (enum rn_form)head;
     s->count = (uint32_t)(words - 1);
@@ -52,8 +55,8 @@ static void reset_state(struct state *s, struct rn_charge *c)
 static uint32_t begin_draft(struct state *s, const struct rn_limit *limit, enum rn_form *form)
 {
     uint32_t least = limit->words_small ? limit->words_small : 1;
-    bool serves = s->count != 0 &&
-                  (s->form == limit->form || s->form == rn_form_grows_into(limit->form));
+    bool serves =
+        s->count != 0 && (s->form == limit->form || s->form == rn_form_grows_into(limit->form));
 
     *form = serves ? s->form : limit->form;
     memset(s->draft, 0, 8 * (size_t)s->room);
@@ -78,13 +81,9 @@ static void apply_charge(struct state *s, struct rn_charge *c)
     enum rn_outcome outcome = rn_form_apply(form, limit, s->draft, count, &c->ask, &c->answer);
 
     if (outcome == RN_GROW) {
-        enum rn_form wide = rn_form_grows_into(form);
-
         if (rn_form_is_word(form)) {
-            uint64_t word = s->draft[0];
-
-            rn_limit_convert(limit, form, word, s->draft);
-            form = wide;
+            rn_limit_convert(limit, form, s->draft[0], s->draft);
+            form = rn_form_grows_into(form);
         }
         count = form == RN_FORM_WIDE ? RN_WIDE_WORDS : limit->words_full;
         outcome = rn_form_apply(form, limit, s->draft, count, &c->ask, &c->answer);
@@ -152,7 +151,11 @@ static void hand_back(const struct state *s, struct ration_record *record)
     s->words[-1] = (uint64_t)s->form;
     record->data = s->words - 1;
     record->len = s->count != 0 ? 8 * ((size_t)s->count + 1) : 0;
-    record->idle_at_ns = s->count != 0 ? rn_limit_idle_at(s->form, s->words[0]) : INT64_MIN;
+    if (s->count == 0)
+        return;
+    int64_t idle_at = rn_limit_idle_at(s->form, s->words[0]);
+
+    record->idle_at_ns = idle_at < INT64_MAX - SKEW_NS ? idle_at + SKEW_NS : INT64_MAX;
 }
 
 static void compute(struct ration_update *u)

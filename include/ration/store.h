@@ -7,17 +7,12 @@
  * them in one transaction. So every algorithm, receipt, lease and reservation works with any store,
  * and no store can get the arithmetic wrong.
  *
- *     static int update(void *arg, struct ration_update *u)
- *     {
- *         begin(arg);
- *         for (size_t i = 0; i < u->count; i++)
- *             u->records[i].data = find(arg, u->records[i].key, &u->records[i].len);
- *         u->compute(u);
- *         for (size_t i = 0; i < u->count; i++)
- *             if (u->records[i].changed)
- *                 put(arg, &u->records[i]);
- *         return commit(arg) ? 0 : -1;
- *     }
+ *     struct ration_store store = {.size = sizeof store, .arg = database, .update = update};
+ *     struct ration_options options = {.store = &store};
+ *     ration_open(&options, &r, &error);
+ *
+ * update() begins a transaction, finds the records, calls compute, writes what has changed, and
+ * commits.
  *
  * A complete one, on SQLite: examples/own-store/. The guide: docs/extending.md.
  */

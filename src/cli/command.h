@@ -33,7 +33,7 @@ extern const size_t rn_command_count;
 
 /* help.c */
 extern const char rn_help_check[], rn_help_explain[], rn_help_lint[];
-extern const char rn_help_top[], rn_help_state[], rn_help_reset[], rn_help_adjust[];
+extern const char rn_help_health[], rn_help_top[], rn_help_state[], rn_help_reset[], rn_help_adjust[];
 extern const char rn_help_pause[], rn_help_override[], rn_help_ban[], rn_help_rules[],
     rn_help_shadow[];
 extern const char rn_help_usage[], rn_help_reputation[], rn_help_bench[];
@@ -44,6 +44,7 @@ int rn_command_lint(const struct rn_options *options);
 int rn_command_bench(const struct rn_options *options);
 int rn_command_usage(const struct rn_options *options);
 int rn_command_usage_correct(struct rn_daemon *daemon);
+int rn_command_health(struct rn_daemon *daemon);
 int rn_command_top(struct rn_daemon *daemon);
 int rn_command_state(struct rn_daemon *daemon);
 int rn_command_reset(struct rn_daemon *daemon);

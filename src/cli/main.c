@@ -27,6 +27,8 @@ const struct rn_command rn_commands[] = {
     {"lint", "find mistakes in rules files", rn_help_lint, "rules file", "rules.yaml",
      BIT(FILES) | BIT(STRICT), rn_command_lint, NULL},
 
+    {"health", "whether the daemon takes requests", rn_help_health, NULL, "", ADMIN, NULL,
+     rn_command_health},
     {"top", "clients refused most, live", rn_help_top, NULL, "", ADMIN | BIT(COUNT) | BIT(INTERVAL),
      NULL, rn_command_top},
     {"state", "what a client has left", rn_help_state, NULL, "ip=192.0.2.7",

@@ -8,7 +8,28 @@ import pytest
 import yaml
 
 from daemon import ROOT, Daemon
-from ration_command import LOGIN, RULES, daemon, fresh, ration, refuse, run  # noqa: F401 (fixtures)
+from ration_command import LOGIN, RULES, daemon, fresh, ration, refuse, run, server  # noqa: F401 (fixtures)
+
+
+# --- health ----------------------------------------------------------------------------
+
+
+def test_health_is_ready_without_a_token_and_an_error_without_a_daemon(tmp_path, ration):
+    answer = ration("health")
+    assert (answer.status, answer.out) == (0, "ready\n"), answer
+    assert ration("health", "--json").json["ready"] is True
+    answer = run("health", "--admin", f"unix:{tmp_path}/none")
+    assert answer.status == 2 and "is it running?" in answer.err
+    with Daemon(tmp_path, RULES, ["--trust-local", "false"], env={"RATION_ADMIN_TOKEN": "secret"}) as guarded:
+        assert run("health", "--admin", guarded.addresses["admin"]).status == 0
+
+
+def test_health_says_that_a_daemon_is_about_to_end():
+    body = b'{"ready":false,"reason":"draining"}'
+    reply = b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body)
+    with server(reply + body) as address:
+        answer = run("health", "--admin", address)
+    assert (answer.status, answer.out) == (1, "not ready: draining\n"), answer
 
 
 # --- check and explain ----------------------------------------------------------------

@@ -373,20 +373,25 @@ def test_a_gateway_that_is_gone_leaves_all_its_lines(line):
     assert not line.check(user="ann", wait="return").answer()["allowed"]
 
 
+MOST = 16384  # requests of a connection in line
+
+
 def test_a_gateway_has_as_many_requests_in_line_as_a_connection_may(tmp_path):
-    with Line(tmp_path, "limits: [{name: jobs, limit: 1 concurrent, queue: {size: 10000, max_wait: 1h}}]\n") as line:
+    rules = "limits: [{name: jobs, limit: 1 concurrent, queue: {size: 20000, max_wait: 1h}}]\n"
+    with Line(tmp_path, rules, ["--waiting", "20000"]) as line:
         gateway = Gateway(line)
         ask_place = ("RATION.CHECK", "job", "a", "LEASE", "FULL", "LINE")
         lease = decision(gateway(*ask_place, 1))["lease"]
-        gateway.client.send(b"".join(command(*ask_place, id) for id in range(4097)))
-        for id in range(4096):
+        gateway.client.send(b"".join(command(*ask_place, id) for id in range(MOST + 1)))
+        for id in range(MOST):
             assert gateway.read() == [b"WAIT", id, 60000], "no reply is held for longer, whatever the rule says"
         assert not decision(gateway.read())["allowed"]
-        line.stands(4096)
+        line.stands(MOST)
         line.clock.advance(1)
         assert gateway("RATION.RELEASE", lease) == 1
         push = gateway.read()
         assert push[2] == 0 and decision(push[3])["allowed"]
-        for id in range(1, 4096):
-            assert gateway("RATION.LEAVE", id) == 1
+        gateway.client.send(b"".join(command("RATION.LEAVE", id) for id in range(1, MOST)))
+        for _ in range(1, MOST):
+            assert gateway.read() == 1
         line.stands(0)

@@ -147,7 +147,8 @@ static bool fail_as_stranger(struct rn_daemon *d)
         d->port == RN_PORT_ADMIN ? "--admin" : "--http");
 }
 
-/* Every failure that rationd reports is an object with `error`. */
+/* Every failure that rationd reports is an object with `error`; a refusal has `allowed`, /readyz
+ * `ready`. */
 static bool read_answer(struct rn_daemon *d, const struct rn_cli_http_response *answer,
                         const char *accept)
 {
@@ -166,7 +167,8 @@ static bool read_answer(struct rn_daemon *d, const struct rn_cli_http_response *
     d->answer = rn_cli_json_parse(&d->arena, d->copy, answer->body_len, NULL);
     if (d->answer == NULL || d->answer->kind != RN_JSON_OBJECT ||
         (d->status != 200 && rn_cli_json_text(d->answer, "error").data == NULL &&
-         rn_cli_json_get(d->answer, "allowed") == NULL))
+         rn_cli_json_get(d->answer, "allowed") == NULL &&
+         rn_cli_json_get(d->answer, "ready") == NULL))
         return fail_as_stranger(d);
     /* Unknown endpoint: this is the daemon's other port. */
     if (d->status == 404 && rn_slice_is(rn_cli_json_text(d->answer, "error"), "not_found") &&

@@ -77,6 +77,12 @@ const char rn_help_lint[] =
     "  --json            what the daemon answered, for programs\n"                                 \
     "  --color WHEN      auto, always or never\n"
 
+const char rn_help_health[] =
+    "usage: ration health\n\n"
+    "Asks /readyz, which needs no token. For health checks where there is no curl, such as in a\n"
+    "container.\n\n" HELP_ADMIN
+    "\nExit status: 0 ready, 1 not ready: it starts or it ends, 2 no answer.\n";
+
 const char rn_help_top[] =
     "usage: ration top [OPTION...]\n\n"
     "Shows how much a daemon decides and refuses, and which keys are refused most: live on\n"

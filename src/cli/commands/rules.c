@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `ration rules`: the rules of a running daemon; `ration shadow`: its shadow mode.
+ * `ration rules`: the rules of a running daemon; `ration shadow`: its shadow mode;
+ * `ration health`: whether it takes requests.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -170,4 +171,23 @@ int rn_command_shadow(struct rn_daemon *d)
     else
         rn_output_put(&out, RN_PLAIN, "shadow mode is off: limits are enforced\n");
     return RN_EXIT_OK;
+}
+
+int rn_command_health(struct rn_daemon *d)
+{
+    struct rn_output out = rn_output_to(stdout, d->options);
+    struct rn_slice reason;
+    bool ready;
+
+    if (!rn_daemon_ask(d, &(struct rn_daemon_request){.method = "GET", .target = "/readyz"}))
+        return RN_EXIT_ERROR;
+    ready = rn_cli_json_is_true(d->answer, "ready");
+    reason = rn_cli_json_text(d->answer, "reason");
+    if (d->options->json)
+        rn_daemon_print(d);
+    else if (ready)
+        rn_output_put(&out, RN_PLAIN, "ready\n");
+    else
+        rn_output_put(&out, RN_BAD, "not ready: %.*s\n", (int)reason.len, reason.data);
+    return ready ? RN_EXIT_OK : RN_EXIT_REFUSED;
 }

@@ -64,6 +64,9 @@ FRAGMENT_FLAGS = ["-Wno-unused-variable", "-Wno-unused-but-set-variable"]
 
 # What the examples at the top of headers take for granted besides.
 HEADER_PREAMBLE = PREAMBLE.replace("void reply_429", """#include <ration/envoy.h>
+#include <ration/store.h>
+extern void *database;
+int update(void *arg, struct ration_update *u);
 void reply(int status, ...);
 double queue_length(void);
 void complain(const char *text);

@@ -34,6 +34,7 @@
 #define RATION_NAME_SIZE 64
 
 struct ration;
+struct ration_store;  /* store.h */
 struct ration_waiter; /* wait.h */
 
 enum ration_flags {
@@ -57,6 +58,10 @@ struct ration_options {
     const struct ration_named *limits; /* copied; referred to by index */
     size_t limit_count;
     uint64_t usage_bytes; /* of the file of usage (usage.h), if rules need one; 0: 64 MiB */
+    /* Not NULL: keeps the states of all limits (store.h). The struct is copied; what it points to
+     * must outlive the limiter. Overrides, bans, pauses and usage stay in memory or the state file.
+     * RATION_ESTORE: it failed already; RATION_EVERSION: another version wrote to it. */
+    const struct ration_store *store;
 };
 
 /* The answer for one limit. Waits are relative to the time of the call. */

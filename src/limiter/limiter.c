@@ -188,7 +188,7 @@ int rn_limiter_judge(const struct ration *r, const struct ration_limit *spec,
         own.limit.calendar_id != 0 ? rn_calendars_attach(r->calendars, spec, &own.limit, error) : 0;
     if (code != 0)
         return code;
-    fault = r->fallback ? r->fallback->store_fault(&own.limit) : NULL;
+    fault = rn_limiter_is_remote(r) ? r->fallback->store_fault(&own.limit) : NULL;
     return fault ? rn_error_set(error, RATION_EINVAL, 0, "the limit has %s", fault) : 0;
 }
 
@@ -205,6 +205,29 @@ int rn_limiter_share(struct ration *r, const struct rn_hash_key *secret,
     struct rn_hash_key own = bind_to_secret(r, &r->ticket_key);
 
     rn_ticket_keys_init(&r->ticket_keys, &own);
+    return 0;
+}
+
+static const char *no_fault(const struct rn_limit *limit)
+{
+    (void)limit;
+    return NULL;
+}
+
+/* The states of all limits are kept by a store of the embedder's. */
+static int use_store(struct ration *r, const struct ration_store *store, struct ration_error *error)
+{
+    struct rn_hash_key secret;
+    struct rn_own_store own;
+    int code = rn_own_store_init(&own, store, error);
+
+    if (code == 0)
+        code = rn_own_store_secret(&own, &r->secret, rn_table_now(r->table), &secret, error);
+    if (code != 0)
+        return code;
+    if (rn_limiter_share(r, &secret, no_fault) != 0)
+        return rn_error_set(error, RATION_ENOMEM, 0, "out of memory for a store");
+    r->fallback->own = own;
     return 0;
 }
 
@@ -242,6 +265,9 @@ static int fill(struct ration *r, const struct ration_options *o, const struct r
     rn_ticket_keys_init(&r->ticket_keys, &r->ticket_key);
     if (getrandom(&r->id_seed, sizeof r->id_seed, 0) != sizeof r->id_seed)
         return rn_error_set(error, RATION_EIO, 0, "the system has no random numbers");
+    code = o->store ? use_store(r, o->store, error) : 0;
+    if (code != 0)
+        return code;
     code = compile_limits(r, o, error);
     if (code == RATION_EINVAL)
         return code;
@@ -355,7 +381,7 @@ int rn_limiter_give_back(struct ration *r, const struct rn_compiled *l,
 
         if (!rn_limit_mark_at(&guard->limit, refund->at_ns, &same.ask.mark))
             continue;
-        if (r->fallback)
+        if (rn_limiter_is_remote(r))
             same.ask.mark = RN_MARK_BY_AGE;
         same.ask.cost = refund->units;
         (void)rn_limiter_apply_shifted(r, guard, refund->key ^ l->salt ^ guard->salt,

@@ -114,6 +114,12 @@ static inline bool rn_limiter_is_local(const struct ration *r)
     return r->store == rn_table_store(r->table);
 }
 
+/* Whether nodes share a store that has a clock, and a log of resets, of its own. */
+static inline bool rn_limiter_is_remote(const struct ration *r)
+{
+    return r->fallback && !r->fallback->own.store.ops;
+}
+
 /* One operation on one key. The caller has set charge->ask but for the wall offset, and flags
  * besides the limit's. Returns charge->error. */
 int rn_limiter_apply(struct ration *r, const struct rn_compiled *l, uint64_t key,

@@ -49,6 +49,12 @@ static void decide_here(struct rn_fallback *f, struct rn_charge *charge)
     count(&f->counts.local);
 }
 
+/* NULL: there is none. */
+static struct rn_store *shared_of(struct rn_fallback *f)
+{
+    return f->own.store.ops ? &f->own.store : shared;
+}
+
 static void do_without(struct rn_fallback *f, struct rn_charge *charge)
 {
     switch (charge->ask.op) {
@@ -87,18 +93,20 @@ static void do_without(struct rn_fallback *f, struct rn_charge *charge)
     if (charge->error == 0 && charge->answer.allowed)
         charge->answer.mark = RN_FALLBACK_MARK + (int64_t)charge->late;
     else
-        rn_store_disown(shared, charge, charge->late);
+        rn_store_disown(shared_of(f), charge, charge->late);
 }
 
 static void apply_run(struct rn_fallback *f, struct rn_charge *batch, size_t n)
 {
+    struct rn_store *store = shared_of(f);
+
     for (size_t i = 0; i < n; i++) {
         batch[i].late = 0;
-        if (!shared)
+        if (!store)
             batch[i].error = RATION_ESTORE;
     }
-    if (shared && n != 0)
-        rn_store_apply(shared, batch, n);
+    if (store && n != 0)
+        rn_store_apply(store, batch, n);
     for (size_t i = 0; i < n; i++)
         if (batch[i].error == RATION_ESTORE)
             do_without(f, &batch[i]);
@@ -116,8 +124,8 @@ static void apply(struct rn_store *store, struct rn_charge *batch, size_t n)
 
         if (charge->ask.op != RN_GIVE_BACK || !rn_fallback_has_decided(charge->ask.mark))
             continue;
-        if (shared)
-            rn_store_disown(shared, charge, (uint64_t)(charge->ask.mark - RN_FALLBACK_MARK));
+        if (shared_of(f))
+            rn_store_disown(shared_of(f), charge, (uint64_t)(charge->ask.mark - RN_FALLBACK_MARK));
         charge->error = 0;
         charge->answer = (struct rn_answer){0};
         apply_run(f, batch + begin, i - begin);

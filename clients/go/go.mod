@@ -1,0 +1,3 @@
+module github.com/ration/ration/clients/go
+
+go 1.19

@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the table of scenarios cannot say of middleware: streams, WebSockets, HEAD, failures that are answered."""
+
+import asyncio
+import io
+
+import frameworks
+import pytest
+from daemon import Daemon
+
+from ration_client import AsyncClient, Client, asgi, wsgi
+
+RULES = """
+limits:
+  - {name: places, key: ip, limit: 1 concurrent, when: {path: /stream}}
+  - {name: api, key: ip, limit: 1 per hour, when: {path: /api}}
+  - {name: errors, key: ip, limit: 1 per hour, charge_on: status 500, when: {path: /fail}}
+"""
+OPTIONS = ["--http", "none", "--admin", "none", "--workers", "1", "--memory", "2M"]
+IP = "192.0.2.7"
+
+
+@pytest.fixture
+def url(tmp_path):
+    with Daemon(tmp_path, RULES, OPTIONS) as daemon:
+        yield "ration://" + daemon.addresses["resp"]
+
+
+def place_is_free(url):
+    with Client(url, deadline=5.0) as client:
+        place = client.acquire({"ip": IP, "path": "/stream"})
+        return place.allowed and client.release(place.lease)
+
+
+# --- WSGI --------------------------------------------------------------------------------------
+
+
+def wsgi_app(client):
+    from ration_client.wsgi import RationMiddleware
+
+    def app(environ, start_response):
+        start_response("200 OK", [])
+        return iter([b"a", b"b"])
+
+    return RationMiddleware(app, client)
+
+
+def flask_app(client):
+    flask = pytest.importorskip("flask")
+    from ration_client.flask import Ration
+    app = flask.Flask("site")
+    app.add_url_rule("/stream", view_func=lambda: flask.Response(iter(["a", "b"])), endpoint="stream")
+    app.add_url_rule("/api", view_func=lambda: "ok", endpoint="api")
+    app.add_url_rule("/fail", view_func=lambda: 1 / 0, endpoint="fail")
+    app.logger.disabled = True
+    Ration(app, client)
+    return app
+
+
+class DjangoApp:
+    """Django's own test client would not stream as a server does."""
+
+    def __init__(self, client):
+        pytest.importorskip("django")
+        self.site = frameworks.django({"url": client.address.url, "deadline": 5.0}, None, None)
+        self.port = self.site.__enter__()
+        import django.core.handlers.wsgi
+        self.app = django.core.handlers.wsgi.WSGIHandler()
+
+    def __call__(self, environ, start_response):
+        return self.app(environ, start_response)
+
+
+def ask(app, path, method="GET"):
+    """The status, the headers and the body, which is not read yet."""
+    environ = {"REQUEST_METHOD": method, "PATH_INFO": path, "REMOTE_ADDR": IP, "SERVER_NAME": "test", "SERVER_PORT": "80",
+               "wsgi.url_scheme": "http", "HTTP_HOST": "test", "wsgi.input": io.BytesIO(), "wsgi.errors": io.StringIO()}
+    seen = []
+    body = app(environ, lambda status, headers, *_: seen.extend([int(status[:3]), dict(headers)]))
+    return seen[0], seen[1], body
+
+
+@pytest.mark.parametrize("make", [wsgi_app, flask_app, DjangoApp])
+def test_places_are_free_when_a_stream_has_been_sent(make, url):
+    with Client(url, deadline=5.0) as client:
+        app = make(client)
+        try:
+            status, headers, body = ask(app, "/stream")
+            assert (status, headers["X-RateLimit-Limit"]) == (200, "1")
+            stream = iter(body)
+            assert next(stream) in (b"a", b"ab")
+            assert not place_is_free(url)
+            list(stream)
+            body.close()
+            assert place_is_free(url)
+        finally:
+            if isinstance(app, DjangoApp):
+                app.site.__exit__(None, None, None)
+
+
+def test_a_failure_that_flask_answers_has_headers_and_is_charged(url):
+    with Client(url, deadline=5.0) as client:
+        app = flask_app(client)
+        status, headers, body = ask(app, "/fail")
+        body.close()
+        assert (status, headers["X-RateLimit-Limit"]) == (500, "1")
+        assert ask(app, "/fail")[0] == 429
+
+
+@pytest.mark.parametrize("make", [wsgi_app, flask_app])
+def test_head_is_refused_without_a_body(make, url):
+    with Client(url, deadline=5.0) as client:
+        app = make(client)
+        ask(app, "/api", "HEAD")
+        status, headers, body = ask(app, "/api", "HEAD")
+        assert status == 429 and b"".join(body) == b""
+        assert int(headers["Content-Length"]) > 0 and "Retry-After" in headers
+
+
+# --- ASGI ----------------------------------------------------------------------------------------
+
+
+def scope_of(path, kind="http"):
+    return {"type": kind, "method": "GET", "path": path, "raw_path": path.encode(), "query_string": b"", "headers": [],
+            "client": (IP, 1), "root_path": "", "scheme": "http", "http_version": "1.1", "subprotocols": []}
+
+
+async def call(app, scope, sent):
+    async def receive():
+        return {"type": "websocket.connect"} if scope["type"] == "websocket" else {"type": "http.request", "body": b""}
+
+    async def send(message):
+        sent.append(message)
+        await asyncio.sleep(0)
+
+    await app(scope, receive, send)
+
+
+def test_places_are_free_when_an_asgi_stream_has_ended_or_its_task(url):
+    from ration_client.asgi import RationMiddleware
+
+    async def app(scope, receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await asyncio.sleep(3600)
+
+    async def main():
+        async with AsyncClient(url, deadline=5.0) as client:
+            sent = []
+            task = asyncio.create_task(call(RationMiddleware(app, client), scope_of("/stream"), sent))
+            while not sent:
+                await asyncio.sleep(0.005)
+            assert dict(sent[0]["headers"])[b"x-ratelimit-limit"] == b"1"
+            assert not await asyncio.to_thread(place_is_free, url)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert await asyncio.to_thread(place_is_free, url)
+
+    asyncio.run(main())
+
+
+def test_the_handshake_of_a_websocket_is_limited(url):
+    from ration_client.asgi import RationMiddleware
+
+    async def app(scope, receive, send):
+        await send({"type": "websocket.accept"})
+
+    async def main():
+        async with AsyncClient(url, deadline=5.0) as client:
+            site, answers = RationMiddleware(app, client), []
+            for _ in range(2):
+                await call(site, scope_of("/api", "websocket"), answers)
+            assert [message["type"] for message in answers] == ["websocket.accept", "websocket.close"]
+            await call(site, {"type": "lifespan"}, answers)  # nothing of ours
+            assert answers[-1]["type"] == "websocket.accept"
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("middleware, limiter, message", [
+    (wsgi.RationMiddleware, AsyncClient(), "a Client or an InProcess as its limiter, found <ration_client.aio.AsyncClient"),
+    (wsgi.RationMiddleware, "ration://127.0.0.1", "a Client or an InProcess as its limiter, found 'ration://127.0.0.1'"),
+    (asgi.RationMiddleware, Client(), "an AsyncClient as its limiter, found <ration_client.client.Client"),
+    (asgi.RationMiddleware, AsyncClient, "an AsyncClient as its limiter, found <class"),
+])
+def test_the_wrong_kind_of_client_is_a_mistake_at_once(middleware, limiter, message):
+    with pytest.raises(TypeError, match=message):
+        middleware(None, limiter)

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Suggested limits, as text, JSON and a page. */
+#include "cli/replay/suggestion.h"
+
+#include <inttypes.h>
+
+#include "cli/output/output.h"
+#include "cli/replay/summary.h"
+#include "wire/page/chart.h"
+
+#define BAR 40 /* characters */
+
+static const double shares[] = {0, 0.001, 0.01, 0.05, 0.1};
+
+/* `5 per minute`, with burst only if it is not the amount. */
+static const char *limit_text(const struct ration_limit *limit, char text[RATION_LIMIT_TEXT])
+{
+    struct ration_limit shown = *limit;
+
+    if (shown.burst == shown.amount)
+        shown.burst = 0;
+    ration_limit_write(&shown, text, RATION_LIMIT_TEXT);
+    return text;
+}
+
+static const char *limit_of_amount(const struct rn_suggestion *s, uint64_t amount,
+                                   char text[RATION_LIMIT_TEXT])
+{
+    struct ration_limit limit = s->limit;
+
+    limit.amount = amount;
+    limit.burst = 0;
+    return limit_text(&limit, text);
+}
+
+/* The class as `12 to 14`. */
+static void class_text(const void *arg, size_t i, char *text, size_t size)
+{
+    const struct rn_suggestion *s = arg;
+
+    if (i >= s->classes || s->from[i + 1] == UINT64_MAX)
+        snprintf(text, size, "%" PRIu64 " and more", s->from[i]);
+    else if (s->from[i + 1] == s->from[i] + 1)
+        snprintf(text, size, "%" PRIu64, s->from[i]);
+    else
+        snprintf(text, size, "%" PRIu64 " to %" PRIu64, s->from[i], s->from[i + 1] - 1);
+}
+
+static void put_sample(char *text, size_t size, const struct rn_suggestion_list *list)
+{
+    text[0] = '\0';
+    if (list->halvings != 0)
+        snprintf(text, size, "one of %u clients, chosen by hash: give more --memory for all",
+                 1u << list->halvings);
+}
+
+/* --- text ----------------------------------------------------------------------------------- */
+
+static void put_histogram(const struct rn_output *out, const struct rn_suggestion *s)
+{
+    uint64_t most = 0;
+    char name[64];
+
+    for (size_t i = 0; i < s->classes; i++)
+        most = s->counts[i] > most ? s->counts[i] : most;
+    for (size_t i = 0; i < s->classes; i++) {
+        int length = (int)(s->counts[i] * BAR / most);
+        enum rn_style style = i < s->mark ? RN_PLAIN : RN_BAD;
+
+        class_text(s, i, name, sizeof name);
+        rn_output_put(out, RN_PLAIN, "  %20s %9" PRIu64 " ", name, s->counts[i]);
+        for (int k = 0; k < length || (k == 0 && s->counts[i] != 0); k++)
+            rn_output_put(out, style, "#");
+        rn_output_put(out, RN_PLAIN, "%s\n", i + 1 == s->mark ? "  <- the limit" : "");
+    }
+}
+
+static void put_tier(const struct rn_output *out, const struct rn_suggestion_list *list,
+                     const struct rn_suggestion *s)
+{
+    char a[RN_COUNT_TEXT], b[RN_COUNT_TEXT], c[RN_COUNT_TEXT], limit[RATION_LIMIT_TEXT];
+
+    rn_output_put(out, RN_BOLD, "\n%s", list->rule->title);
+    if (s->tier->value.len != 0) {
+        rn_output_put(out, RN_BOLD, ", tier ");
+        rn_output_escaped(out, s->tier->value);
+    }
+    rn_output_put(out, RN_PLAIN, ": %s requests by %s clients\n", rn_output_count(s->requests, a),
+                  rn_output_count(s->clients, b));
+    rn_output_put(out, RN_GOOD, "  limit: %s\n", limit_text(&s->limit, limit));
+    rn_output_put(out, RN_PLAIN, "  touches %s of %s clients (%s)\n\n",
+                  rn_output_count(s->touched, a), rn_output_count(s->clients, b),
+                  rn_output_share(s->touched, s->clients, c));
+    rn_output_put(out, RN_BOLD, "  %20s %9s\n", "limit needed", "clients");
+    put_histogram(out, s);
+    rn_output_put(out, RN_BOLD, "\n  clients touched  limit\n");
+    for (size_t i = 0; i < RN_COUNT(shares); i++)
+        rn_output_put(out, RN_PLAIN, "  %13.4g %%  %s\n", 100 * shares[i],
+                      limit_of_amount(s, rn_suggestion_amount(s, shares[i]), limit));
+}
+
+static void put_note(void *arg, const char *text)
+{
+    const struct rn_output *out = arg;
+
+    rn_output_put(out, RN_PLAIN, "  ");
+    rn_output_lines(out, rn_slice_of(text));
+    rn_output_put(out, RN_PLAIN, "\n");
+}
+
+void rn_suggestion_text(const struct rn_suggestion_list *list)
+{
+    struct rn_output out = rn_output_to(stdout, list->run->options);
+    char text[200], from[RN_TIME_TEXT], to[RN_TIME_TEXT], count[RN_COUNT_TEXT];
+
+    rn_notes_logs(list->run, text, sizeof text);
+    rn_output_lines(&out, rn_slice_of(text));
+    rn_output_put(&out, RN_PLAIN, ": %s requests, %s to %s UTC\n",
+                  rn_output_count(list->run->requests, count),
+                  rn_output_moment(list->run->first_ns, from),
+                  rn_output_moment(list->run->last_ns, to));
+    for (size_t i = 0; i < list->count; i++)
+        put_tier(&out, list, &list->items[i]);
+    rn_output_put(&out, RN_BOLD, "\nNotes\n");
+    rn_notes_times(list->run, put_note, &out);
+    rn_notes_feeds(list->run, put_note, &out);
+    put_sample(text, sizeof text, list);
+    if (text[0] != '\0')
+        put_note(&out, text);
+}
+
+/* --- JSON ------------------------------------------------------------------------------------ */
+
+static void put_member_note(void *arg, const char *text)
+{
+    rn_members_text(arg, NULL, rn_slice_of(text));
+}
+
+static void put_suggestion(struct rn_members *m, const struct rn_suggestion *s)
+{
+    char limit[RATION_LIMIT_TEXT];
+
+    rn_members_open(m, NULL, '{');
+    if (s->tier->value.len != 0)
+        rn_members_text(m, "tier", s->tier->value);
+    else
+        rn_members_null(m, "tier");
+    rn_members_text(m, "limit", rn_slice_of(limit_text(&s->limit, limit)));
+    rn_members_u64(m, "amount", s->limit.amount);
+    rn_members_u64(m, "burst", s->limit.burst != 0 ? s->limit.burst : s->limit.amount);
+    rn_members_u64(m, "requests", s->requests);
+    rn_members_u64(m, "clients", s->clients);
+    rn_members_u64(m, "touched", s->touched);
+    rn_members_open(m, "distribution", '[');
+    for (size_t i = 0; i < s->classes; i++) {
+        rn_members_open(m, NULL, '{');
+        rn_members_u64(m, "from", s->from[i]);
+        rn_members_u64(m, "clients", s->counts[i]);
+        rn_members_close(m, '}');
+    }
+    rn_members_close(m, ']');
+    rn_members_open(m, "alternatives", '[');
+    for (size_t i = 0; i < RN_COUNT(shares); i++) {
+        rn_members_open(m, NULL, '{');
+        rn_output_number(m, "touch_percent", 100 * shares[i], 4);
+        rn_members_text(m, "limit",
+                        rn_slice_of(limit_of_amount(s, rn_suggestion_amount(s, shares[i]), limit)));
+        rn_members_close(m, '}');
+    }
+    rn_members_close(m, ']');
+    rn_members_close(m, '}');
+}
+
+void rn_suggestion_json(const struct rn_suggestion_list *list)
+{
+    struct rn_buf text = {0};
+    struct rn_members m = {.out = &text};
+    char sample[120];
+
+    rn_members_open(&m, NULL, '{');
+    rn_members_text(&m, "rule", rn_slice_of(list->rule->title));
+    rn_output_number(&m, "touch_percent", 100 * list->touch, 4);
+    rn_members_u64(&m, "one_client_of", UINT64_C(1) << list->halvings);
+    rn_members_open(&m, "suggestions", '[');
+    for (size_t i = 0; i < list->count; i++)
+        put_suggestion(&m, &list->items[i]);
+    rn_members_close(&m, ']');
+    rn_members_open(&m, "notes", '[');
+    rn_notes_times(list->run, put_member_note, &m);
+    rn_notes_feeds(list->run, put_member_note, &m);
+    put_sample(sample, sizeof sample, list);
+    if (sample[0] != '\0')
+        put_member_note(&m, sample);
+    rn_members_close(&m, ']');
+    rn_members_close(&m, '}');
+    rn_output_json(&text);
+}
+
+/* --- the page ----------------------------------------------------------------------------------
+ */
+
+static void put_picture(struct rn_page *page, const struct rn_suggestion *s)
+{
+    uint64_t below[RN_SUGGESTION_CLASSES] = {0}, above[RN_SUGGESTION_CLASSES] = {0};
+    char label[RATION_LIMIT_TEXT];
+    struct rn_chart_columns chart = {
+        .caption = "How many clients need which limit, so that none of their requests is refused. ",
+        .names = (const char *const[]){"within the limit", NULL, "touched by it"},
+        .values = {below, NULL, above},
+        .count = s->classes,
+        .label = class_text,
+        .arg = s,
+        .mark = s->mark,
+        .mark_label = limit_text(&s->limit, label),
+    };
+
+    for (size_t i = 0; i < s->classes; i++)
+        (i < s->mark ? below : above)[i] = s->counts[i];
+    rn_chart_columns(page, &chart);
+}
+
+static void put_section(struct rn_page *page, const struct rn_suggestion_list *list,
+                        const struct rn_suggestion *s)
+{
+    static const char *const titles[] = {">clients touched at most", "limit"};
+    char heading[200], code[2 * RATION_LIMIT_TEXT], limit[RATION_LIMIT_TEXT];
+    char a[RN_COUNT_TEXT], b[RN_COUNT_TEXT], c[RN_COUNT_TEXT];
+
+    snprintf(heading, sizeof heading, "%s%s%.*s", list->rule->title,
+             s->tier->value.len != 0 ? ", tier " : "", (int)s->tier->value.len,
+             s->tier->value.data != NULL ? s->tier->value.data : "");
+    rn_page_heading(page, heading);
+    snprintf(code, sizeof code, "limit: %s", limit_text(&s->limit, limit));
+    rn_page_code(page, rn_slice_of(code));
+    rn_page_paragraph(page, "It touches %s of %s clients (%s).", rn_output_count(s->touched, a),
+                      rn_output_count(s->clients, b), rn_output_share(s->touched, s->clients, c));
+    put_picture(page, s);
+    rn_page_table_open(page, titles, RN_COUNT(titles));
+    for (size_t i = 0; i < RN_COUNT(shares); i++) {
+        rn_page_cellf(page, "%.4g %%", 100 * shares[i]);
+        rn_page_cellf(page, "%s", limit_of_amount(s, rn_suggestion_amount(s, shares[i]), limit));
+    }
+    rn_page_table_close(page);
+}
+
+static void put_paragraph(void *arg, const char *text)
+{
+    rn_page_paragraph(arg, "%s", text);
+}
+
+bool rn_suggestion_page(const struct rn_suggestion_list *list, const char *path)
+{
+    struct rn_page page;
+    char logs[200], subtitle[400], from[RN_TIME_TEXT], to[RN_TIME_TEXT];
+    bool saved;
+
+    rn_notes_logs(list->run, logs, sizeof logs);
+    snprintf(subtitle, sizeof subtitle, "%s, %s to %s UTC", logs,
+             rn_output_moment(list->run->first_ns, from), rn_output_moment(list->run->last_ns, to));
+    rn_page_open(&page, "Limits that few clients would have met", subtitle);
+    for (size_t i = 0; i < list->count; i++)
+        put_section(&page, list, &list->items[i]);
+    rn_page_heading(&page, "Notes");
+    rn_notes_times(list->run, put_paragraph, &page);
+    rn_notes_feeds(list->run, put_paragraph, &page);
+    put_sample(logs, sizeof logs, list);
+    if (logs[0] != '\0')
+        put_paragraph(&page, logs);
+    rn_page_close(&page);
+    saved = rn_output_save(path, &page.out);
+    rn_page_done(&page);
+    return saved;
+}

@@ -1,0 +1,316 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `ration replay` and `ration suggest` say: summaries, faults in logs, order, memory, and pages."""
+
+import gzip
+import html.parser
+import os
+import random
+import re
+
+import pytest
+
+from ration_command import Terminal, RATION, run
+
+RULES = """
+limits:
+  - {name: login, when: {method: POST, path: /login}, key: ip, limit: 3 per minute, algorithm: sliding-log}
+  - {name: keyed, key: api_key, limit: 10 per minute}
+  - {name: everything, key: ip, limit: 10 per second burst 20}
+"""
+LINE = '{ip} - - [{day:02}/Nov/2026:08:{minute:02}:{second:02} +0000] "{request}" {status} 12 "-" "curl"\n'
+
+
+def line(second=0, ip="192.0.2.1", request="GET / HTTP/1.1", status=200, day=19):
+    return LINE.format(ip=ip, day=day, minute=second // 60, second=second % 60, request=request, status=status)
+
+
+@pytest.fixture
+def replay(tmp_path):
+    """Writes logs, given as texts or bytes, and replays them: the summary, or with text=True what it says."""
+    (tmp_path / "rules.yaml").write_text(RULES)
+
+    def ask(*logs, options=(), rules=None, text=False, status=0):
+        paths = []
+        for log in logs:
+            paths.append(tmp_path / f"log{len(paths)}")
+            paths[-1].write_bytes(log if isinstance(log, bytes) else log.encode())
+        if rules:
+            (tmp_path / "rules.yaml").write_text(rules)
+        done = run("replay", "--rules", tmp_path / "rules.yaml", *([] if text else ["--json"]), *options, *paths)
+        assert done.status == status, done
+        return done if text or status else done.json
+
+    ask.folder = tmp_path
+    return ask
+
+
+def rule(summary, name, side="replayed"):
+    return next(r for r in summary[side]["rules"] if r["rule"] == name)
+
+
+def logins(count, ip="192.0.2.1", begin=0, step=1):
+    return "".join(line(begin + i * step, ip, "POST /login HTTP/1.1") for i in range(count))
+
+
+# --- what it says ------------------------------------------------------------------------------
+
+def test_a_person_reads_who_was_limited_by_what_and_when(replay):
+    out = replay(logins(5) + logins(2, "192.0.2.2", 30), text=True).out
+    assert "2 of 7 requests (29 %) refused" in out
+    assert "1 of 2 clients by ip (50 %) refused at least once" in out
+    assert re.search(r"^  login +7 +2 +29 % +2 +1 +2026-11-19 08:00:03 +2026-11-19 08:00:04$", out, re.M), out
+    # Refused at 3 and 4 seconds, until a minute after the first: 57 seconds.
+    assert re.search(r"^  192\.0\.2\.1 +login +2 +5 +2026-11-19 08:00:03 +2026-11-19 08:00:04 +57\.0 s$", out, re.M), out
+    assert "rule keyed needs api_key, which this log does not have; it matched nothing" in out
+    assert "times are to the second" in out
+
+
+def test_two_sets_of_rules_are_compared(replay):
+    (replay.folder / "old.yaml").write_text(RULES.replace("3 per minute", "1 per minute"))
+    summary = replay(logins(5) + logins(2, "192.0.2.2", 30), options=["--against", replay.folder / "old.yaml"])
+    assert summary["changes"] == {"refused_by_both": 2, "newly_refused": 0, "no_longer_refused": 3,
+                                  "clients_refused_by_both": 1, "clients_newly_refused": 0,
+                                  "clients_no_longer_refused": 1}
+    assert rule(summary, "login", "against")["refused"] == 5 and rule(summary, "login")["refused"] == 2
+    assert sum(summary["timeline"]["refused"]) == 2 and sum(summary["timeline"]["refused_against"]) == 5
+
+
+def test_requests_outside_of_a_time_are_left_out(replay):
+    log = logins(3) + logins(3, begin=120)
+    summary = replay(log, options=["--from", "2026-11-19T08:01:00Z"])
+    assert summary["replayed"]["requests"] == 3 and summary["outside"] == 3
+    summary = replay(log, options=["--from", "2026-11-19T08:00:01Z", "--to", "2026-11-19T08:02:00Z"])
+    assert summary["replayed"]["requests"] == 2 and summary["outside"] == 4
+    assert "--from is not before --to" in replay(log, options=["--from", "2026-11-20", "--to", "2026-11-19"],
+                                                 status=2).err
+
+
+def test_attributes_are_set_for_all_requests(replay):
+    summary = replay("".join(map(line, range(15))), options=["--set", "api_key=one", "--by", "api_key"])
+    assert rule(summary, "keyed")["requests"] == 15 and rule(summary, "keyed")["refused"] > 0
+    assert "expected NAME=VALUE" in replay(logins(1), options=["--set", "tier"], status=2).err
+
+
+def test_shadow_and_delays_and_lists_are_told_apart(replay):
+    rules = """
+deny: [{ip: 198.51.100.0/24}]
+limits:
+  - {name: trial, key: ip, mode: shadow, limit: 1 per minute}
+  - {name: paced, when: {path: /paced}, key: ip, limit: 1 per second queue 3}
+  - {name: waits, when: {path: /waits}, key: ip, limit: 1 per 10 s, queue: {size: 5, max_wait: 20s}}
+"""
+    log = "".join(line(0, request=f"GET {path} HTTP/1.1") for path in ["/", "/", "/paced", "/paced", "/waits", "/waits"])
+    summary = replay(log + line(1, "198.51.100.7"), rules=rules)
+    assert summary["replayed"]["denied_by_list"] == 1 and summary["replayed"]["refused"] == 1
+    assert rule(summary, "trial")["shadowed"] == 5 and rule(summary, "trial")["refused"] == 0
+    assert rule(summary, "paced")["delayed"] == 1
+    assert rule(summary, "waits")["delayed"] == 1 and rule(summary, "waits")["refused"] == 0
+    assert any("stood in line" in note for note in summary["notes"])
+    assert any("shadow mode" in note for note in summary["notes"])
+
+
+def test_what_a_log_lacks_is_said(replay):
+    rules = """
+signals: {load: {source: push}}
+limits:
+  - {name: places, key: ip, limit: 1 concurrent}
+  - {name: follows, key: ip, limit: 5 per minute, adapt: {when: load above 80, to: 50%}}
+  - {name: spread, key: ip, limit: 5 per calendar day, spread: 10m}
+"""
+    out = replay(logins(3), rules=rules, text=True).out
+    assert "rule places limits requests in flight: without durations in the log" in out
+    assert "rule follows follows signals, which a log does not have" in out
+    assert "rule spread spreads the ends of its windows" in out
+    assert "0 of 3 requests" in out
+
+
+# --- faulty logs ------------------------------------------------------------------------------
+
+def test_faulty_lines_are_counted_and_reported_by_number(replay):
+    lines = [line(i).encode() for i in range(12)]
+    lines[2] = b"192.0.2.1 - - [19/Nov\n"
+    lines[4] = b"\x00\x01\xff binary \x1b[31m\x00\n"
+    lines[6] = b"x" * 1000000 + b"\n"
+    lines[7] = line(7).replace("19/Nov", "42/Foo").encode()
+    lines[8] = line(8, status="2x0").encode()
+    log = b"".join(lines).replace(b"\n", b"\r\n") + line(20).encode()[:40]
+    summary = replay(log)
+    assert summary["logs"][0]["faulty"] == {"format": 2, "time": 1, "status": 1, "long": 1, "binary": 1}
+    assert summary["replayed"]["requests"] == 7
+    notes = "\n".join(summary["notes"])
+    for said in ("2 lines not of this format, at 3, 13", "1 line without a time that can be read, at 8",
+                 "1 line with a status that is none, at 9", "1 line longer than 65536 bytes, at 7", "1 line binary, at 5"):
+        assert said in notes, notes
+    assert "\x1b" not in notes and r"\x1b[31m" in notes
+
+
+@pytest.mark.parametrize("log", [b"", b"\n\n\r\n"])
+def test_an_empty_log_is_no_error(replay, log):
+    assert "no requests" in replay(log, text=True).out
+
+
+def test_time_that_runs_backwards(replay):
+    log = line(300) + line(250) + line(200) + line(299) + line(301)
+    summary = replay(log, options=["--reorder", "60s"])
+    assert summary["late"] == 1 and summary["replayed"]["requests"] == 4
+    assert any("1 requests whose lines are older" in note for note in summary["notes"])
+    assert replay(log, options=["--reorder", "2m"])["late"] == 0
+
+
+def test_another_format_is_named_and_shown(replay):
+    done = replay("what\x1b[31m is this\n" * 5, status=2)
+    assert "has no format that is known" in done.err and "\\x1b" in done.err
+    done = replay("what is this\n" * 5, options=["--format", "combined"], text=True)
+    assert "most lines could not be read as common or combined" in done.out
+    assert "did you mean combined?" in replay(line(), options=["--format", "combind"], status=2).err
+    assert "expected combined, apache" in replay(line(), options=["--format", "xml"], status=2).err
+
+
+def test_compressed_logs_that_are_damaged(replay):
+    whole = gzip.compress("".join(line(i % 60, f"192.0.2.{i % 250}") for i in range(3000)).encode(), 1)
+    assert "has damaged compressed data" in replay(b"\x1f\x8bnonsense", status=2).err
+    assert "ends in the middle of compressed data" in replay(whole[:20], status=2).err
+    assert "ends in the middle of compressed data; what comes after" in replay(whole[:-7], text=True).out
+    torn = bytearray(whole)
+    torn[len(torn) // 2] ^= 255
+    assert "has damaged compressed data" in replay(bytes(torn), text=True).out
+
+
+def test_wrong_use_is_an_error(replay, tmp_path):
+    assert "no rules given" in run("replay", tmp_path / "log").err
+    assert run("replay", "--rules", tmp_path / "missing.yaml", tmp_path / "log").status == 2
+    assert "cannot be opened" in run("replay", "--rules", tmp_path / "rules.yaml", tmp_path / "missing").err
+    (tmp_path / "bad.yaml").write_text("limits: [{name: a, limit: 5 per fortnight}]")
+    assert "bad.yaml:1" in run("replay", "--rules", tmp_path / "bad.yaml", tmp_path / "missing").err
+    assert "is a directory" in run("replay", "--rules", tmp_path / "rules.yaml", tmp_path).err
+    (tmp_path / "envoy.yaml").write_text("domain: a\ndescriptors: [{key: k, rate_limit: {unit: hour, requests_per_unit: 1}}]")
+    assert "has no native rule" in run("replay", "--rules", tmp_path / "envoy.yaml", tmp_path / "missing").err
+
+
+# --- several logs, order, memory -------------------------------------------------------------------
+
+def test_logs_are_merged_by_time(replay):
+    whole = [line(i % 600 // 2, f"192.0.2.{i % 7}", "POST /login HTTP/1.1") for i in range(600)]
+    one = replay("".join(whole))
+    for parts in ([whole[300:], whole[:300]], [whole[0::2], whole[1::2]], [whole[0::3], whole[1::3], whole[2::3]]):
+        several = replay(*("".join(part) for part in parts))
+        assert several["replayed"]["requests"] == 600 and several["late"] == 0
+        assert rule(several, "login")["refused"] == rule(one, "login")["refused"]
+
+
+def test_memory_is_bounded_and_what_follows_is_said(replay):
+    dice = random.Random(1)
+    many = "".join(line(i // 8000, f"10.{dice.randrange(256)}.{dice.randrange(256)}.{dice.randrange(256)}")
+                   for i in range(600000))
+    summary = replay(many, options=["--memory", "32M"])
+    seen = summary["replayed"]["clients"]
+    assert not seen["exact"] and any("estimates" in note for note in summary["notes"])
+    exact = len(set(re.findall(r"^\S+", many, re.M)))
+    assert abs(seen["seen"] - exact) < 0.08 * exact, (seen, exact) # five standard errors
+    assert replay(many, options=["--memory", "1G"])["replayed"]["clients"]["seen"] == exact
+
+
+def test_progress_is_shown_on_a_terminal(replay):
+    log = replay.folder / "large"
+    log.write_text("".join(line(i // 50000) for i in range(900000)))
+    shown = Terminal(str(RATION), "replay", "--rules", str(replay.folder / "rules.yaml"), "--reorder", "1s", str(log))
+    shown.read_until("of 900,000 requests")
+    os.waitpid(shown.pid, 0)
+    os.close(shown.fd)
+    assert "thousand a second" in shown.seen and " left" in shown.seen
+
+
+# --- suggest ------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("limit", ["1 per minute", "1 per minute, algorithm: fixed-window",
+                                   "1 per 10 s, algorithm: sliding-log", "1 per minute, algorithm: sliding-window"])
+@pytest.mark.parametrize("touch", [0, 2, 10])
+def test_a_suggested_limit_touches_as_few_clients_as_asked_and_one_less_more(replay, limit, touch):
+    dice = random.Random(limit)
+    weights = [int(dice.paretovariate(0.7)) for _ in range(200)]
+    log = "".join(sorted(line(dice.randrange(600), f"192.0.2.{client}") for client, n in enumerate(weights)
+                         for _ in range(min(n, 300))))
+    rules = "limits: [{name: a, key: ip, limit: %s}]" % limit
+    (replay.folder / "log0").write_text("".join(sorted(log.splitlines(True), key=lambda s: s[s.index("["):])))
+    (replay.folder / "rules.yaml").write_text(rules)
+    done = run("suggest", "--rules", replay.folder / "rules.yaml", "--rule", "a", "--touch", f"{touch}%", "--json",
+               replay.folder / "log0")
+    assert done.status == 0, done
+    [found] = done.json["suggestions"]
+    assert found["clients"] == 200 and sum(c["clients"] for c in found["distribution"]) == 200
+
+    def touched(text):
+        summary = replay((replay.folder / "log0").read_text(),
+                         rules=rules.replace(limit, limit.replace(limit.split(",")[0], text)))
+        return rule(summary, "a")["clients"]["refused"]
+
+    allowed = 200 * touch // 100
+    assert touched(found["limit"]) == found["touched"] <= allowed
+    amount, per = re.fullmatch(r"(\d+) (per [^b]*?)(?: burst \d+)?", found["limit"]).groups()
+    if int(amount) > 1:
+        assert touched(f"{int(amount) - 1} {per}") > allowed
+    if found["burst"] > 1 and "algorithm" not in limit:
+        assert touched(f"{amount} {per} burst {found['burst'] - 1}") > allowed
+
+
+def test_suggest_without_rules_and_with_mistakes(replay):
+    replay(logins(7) + logins(2, "192.0.2.9", 10), text=True)
+    log = replay.folder / "log0"
+    done = run("suggest", "--touch", "50%", log)
+    assert done.status == 0 and "limit: 2 per minute" in done.out and "<- the limit" in done.out
+    rules = ["--rules", replay.folder / "rules.yaml"]
+    assert "did you mean login?" in run("suggest", *rules, "--rule", "logn", log).err
+    assert "which rule?" in run("suggest", *rules, log).err
+    assert "expected a share" in run("suggest", "--touch", "many", log).err
+    done = run("suggest", *rules, "--rule", "keyed", log)
+    assert done.status == 1 and "is of the rule keyed" in done.err and "needs api_key" in done.err
+
+
+# --- pages -----------------------------------------------------------------------------------------------
+
+class Page(html.parser.HTMLParser):
+    """Checks that elements are closed as they were opened; collects texts and what is fetched."""
+
+    VOID = {"meta", "br", "rect", "line"}
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.text, self.fetched, self.tags = [], "", [], []
+        self.feed(text)
+        assert self.open == []
+
+    def handle_startendtag(self, tag, attributes):
+        self.tags.append(tag)
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append(tag)
+        self.fetched += [value for name, value in attributes if name in ("src", "href")]
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text += data
+
+
+def test_a_page_is_whole_and_has_no_other_files(replay):
+    nasty = "</pre><script>alert(1)</script>&"
+    rules = "limits: [{name: a, key: path, limit: 1 per minute}]"
+    replay(line(request=f"GET /{nasty} HTTP/1.1") * 3 + line(1) * 3, rules=rules, text=True,
+           options=["--html", replay.folder / "page.html"])
+    page = Page((replay.folder / "page.html").read_text())
+    assert page.fetched == [] and "script" not in page.tags and page.tags.count("svg") == 3
+    assert nasty in page.text and "4 (67 %)" in page.text
+    done = run("suggest", "--html", "-", replay.folder / "log0")
+    page = Page(done.out)
+    assert done.status == 0 and page.fetched == [] and page.tags.count("svg") == 1
+    assert "limit: 6 per minute" in page.text
+
+
+def test_decisions_are_written_one_by_one(replay):
+    replay(logins(4), text=True, options=["--decisions", replay.folder / "all.csv"])
+    rows = (replay.folder / "all.csv").read_text().splitlines()
+    assert rows[0] == "time,decision,rule,remaining,wait" and len(rows) == 5
+    assert rows[4] == "1795075203.000000000,refused,login,0,57.000000000"

@@ -72,6 +72,19 @@ async def measure(limit, warm_up=2):
                 sys.exit(f"bench_adaptive: unexpected answers {clients.unexpected}")
 
 
+STYLE = """<style>
+  text { fill: #24292f; } .back { fill: #ffffff; } .axis { stroke: #57606a; }
+  polyline, line { stroke-width: 2; }
+  .served { fill: #1f6feb; stroke: #1f6feb; } .latency { fill: #cf222e; stroke: #cf222e; }
+  @media (prefers-color-scheme: dark) {
+    text { fill: #e6edf3; } .back { fill: #0d1117; } .axis { stroke: #8b949e; }
+    .served { fill: #58a6ff; stroke: #58a6ff; } .latency { fill: #ff7b72; stroke: #ff7b72; }
+  }
+  text.served, text.latency { stroke: none; } polyline { fill: none; }
+</style>
+"""
+
+
 def draw(rows, adaptive):
     """Throughput and latency by the number of places; the adaptive limit as a line across."""
     width, height, left, base = 640, 300, 60, 250
@@ -83,26 +96,26 @@ def draw(rows, adaptive):
     def y(share):
         return base - 200 * share
 
-    def curve(color, values):
+    def curve(name, values):
         points = " ".join(f"{x(r[0]):.0f},{y(v):.0f}" for r, v in zip(rows, values))
-        dots = "".join(f'<circle cx="{x(r[0]):.0f}" cy="{y(v):.0f}" r="3" fill="{color}"/>'
+        dots = "".join(f'<circle cx="{x(r[0]):.0f}" cy="{y(v):.0f}" r="3"/>'
                        for r, v in zip(rows, values))
-        return f'<polyline points="{points}" fill="none" stroke="{color}" stroke-width="2"/>{dots}'
+        return f'<g class="{name}"><polyline points="{points}"/>{dots}</g>'
 
-    def across(color, share):
-        return (f'<line x1="{left}" y1="{y(share):.0f}" x2="{width - left}" y2="{y(share):.0f}" stroke="{color}" '
-                'stroke-width="2" stroke-dasharray="6 4"/>')
+    def across(name, share):
+        return (f'<line class="{name}" x1="{left}" y1="{y(share):.0f}" x2="{width - left}" y2="{y(share):.0f}" '
+                'stroke-dasharray="6 4"/>')
 
     ticks = "".join(f'<text x="{x(r[0]):.0f}" y="{base + 18}" text-anchor="middle">{r[0]}</text>' for r in rows)
     return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" '
-            f'font-size="12">\n<rect width="{width}" height="{height}" fill="white"/>\n'
-            f'<line x1="{left}" y1="{base}" x2="{width - left}" y2="{base}" stroke="black"/>{ticks}\n'
+            f'font-size="12">\n{STYLE}<rect class="back" width="{width}" height="{height}"/>\n'
+            f'<line x1="{left}" y1="{base}" x2="{width - left}" y2="{base}" class="axis"/>{ticks}\n'
             f'<text x="{width / 2:.0f}" y="{base + 38}" text-anchor="middle">places of a fixed limit; dashed: '
             'adaptive, 4 to 48</text>\n'
-            f'<text x="{left}" y="20" fill="#1f77b4">requests per second (top: {most:.0f})</text>\n'
-            f'<text x="{left}" y="38" fill="#d62728">mean latency (top: {1000 * longest:.0f} ms)</text>\n'
-            + curve("#1f77b4", [r[1] / most for r in rows]) + "\n" + across("#1f77b4", adaptive[0] / most) + "\n"
-            + curve("#d62728", [r[2] / longest for r in rows]) + "\n" + across("#d62728", adaptive[1] / longest)
+            f'<text x="{left}" y="20" class="served">requests per second (top: {most:.0f})</text>\n'
+            f'<text x="{left}" y="38" class="latency">mean latency (top: {1000 * longest:.0f} ms)</text>\n'
+            + curve("served", [r[1] / most for r in rows]) + "\n" + across("served", adaptive[0] / most) + "\n"
+            + curve("latency", [r[2] / longest for r in rows]) + "\n" + across("latency", adaptive[1] / longest)
             + "\n</svg>\n")
 
 

@@ -169,20 +169,8 @@ struct work {
     double rate;
 };
 
-static void *run_work(void *arg)
-{
-    struct work *w = arg;
-
-    pthread_barrier_wait(w->start);
-    double begin = seconds();
-
-    w->run(w);
-    w->rate = (double)w->count / (seconds() - begin) / 1e6;
-    return NULL;
-}
-
 /* The processors of a shared machine are not equally fast, nor for long. */
-static void pin(pthread_attr_t *attr, unsigned number)
+static void pin(unsigned number)
 {
     cpu_set_t allowed, one;
 
@@ -192,9 +180,22 @@ static void pin(pthread_attr_t *attr, unsigned number)
             continue;
         CPU_ZERO(&one);
         CPU_SET(cpu, &one);
-        pthread_attr_setaffinity_np(attr, sizeof one, &one);
+        sched_setaffinity(0, sizeof one, &one);
         return;
     }
+}
+
+static void *run_work(void *arg)
+{
+    struct work *w = arg;
+
+    pin(w->number);
+    pthread_barrier_wait(w->start);
+    double begin = seconds();
+
+    w->run(w);
+    w->rate = (double)w->count / (seconds() - begin) / 1e6;
+    return NULL;
 }
 
 /* Millions a second of threads `first` up to `last`, each on a processor of its
@@ -209,13 +210,8 @@ static double rate_of(struct ration *r, void (*run)(struct work *), unsigned fir
 
     pthread_barrier_init(&start, NULL, last - first + 1);
     for (unsigned i = first; i <= last; i++) {
-        pthread_attr_t attr;
-
-        pthread_attr_init(&attr);
-        pin(&attr, i);
         work[i] = (struct work){r, run, count, i, &start, 0};
-        pthread_create(&ids[i], &attr, run_work, &work[i]);
-        pthread_attr_destroy(&attr);
+        pthread_create(&ids[i], NULL, run_work, &work[i]);
     }
     for (unsigned i = first; i <= last; i++) {
         pthread_join(ids[i], NULL);

@@ -9,6 +9,7 @@
 
 #include "front/http/conversation.h"
 #include "front/resp/resp_internal.h"
+#include "limiter/effect/effect.h"
 #include "paper.h"
 
 #define ALONE 8 /* wake-ups of one command: each has another key in a pipeline */
@@ -72,8 +73,10 @@ static bool open_front(struct rn_front *front, struct rn_slice rules)
 {
     struct ration_error error;
 
-    return ration_open(&(struct ration_options){0}, &front->limiter, &error) == 0 &&
-           ration_rules_parse(front->limiter, "rules", rules.data, rules.len, NULL) == 0 &&
+    if (ration_open(&(struct ration_options){0}, &front->limiter, &error) != 0)
+        return false;
+    rn_effect_watch(front->limiter); /* as rationd does */
+    return ration_rules_parse(front->limiter, "rules", rules.data, rules.len, NULL) == 0 &&
            rn_front_init(front, front->limiter, NULL) == 0;
 }
 

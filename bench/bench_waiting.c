@@ -126,14 +126,24 @@ static struct bench *bench_new(void)
     return b;
 }
 
+/* Only glibc counts. */
+static size_t allocated(void)
+{
+#ifdef __GLIBC__
+    return mallinfo2().uordblks;
+#else
+    return 0;
+#endif
+}
+
 /* Bytes of the heap for each waiter, besides its own. */
 static double fill_lines(struct bench *b)
 {
-    size_t before = mallinfo2().uordblks;
+    size_t before = allocated();
 
     for (unsigned i = 0; i < WAITERS; i++)
         stand_in_line(b, i);
-    return (double)(mallinfo2().uordblks - before) / WAITERS;
+    return (double)(allocated() - before) / WAITERS;
 }
 
 static void bench_free(struct bench *b)

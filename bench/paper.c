@@ -39,6 +39,12 @@ struct rn_wheel *rn_conn_wheel(const struct rn_conn *conn)
     return NULL;
 }
 
+bool rn_conn_is_tls(const struct rn_conn *conn)
+{
+    (void)conn;
+    return false;
+}
+
 const struct rn_peer *rn_conn_peer(const struct rn_conn *conn)
 {
     return &conn->peer;
@@ -104,6 +110,12 @@ bool rn_conn_has_input(const struct rn_conn *conn)
     return false;
 }
 
+size_t rn_conn_untaken(const struct rn_conn *conn)
+{
+    (void)conn;
+    return 0;
+}
+
 bool rn_conn_is_gone(const struct rn_conn *conn)
 {
     (void)conn;
@@ -130,6 +142,18 @@ void rn_loop_wake(struct rn_loop *loop)
 void rn_loop_on_wake(struct rn_loop *loop, void (*call)(void *arg), void *arg)
 {
     (void)loop, (void)call, (void)arg;
+}
+
+void rn_loop_run_while(struct rn_loop *loop, bool (*is_busy)(const void *arg), const void *arg,
+                       int64_t most_ns)
+{
+    (void)loop, (void)is_busy, (void)arg, (void)most_ns;
+}
+
+uint32_t rn_server_control_connections(const struct rn_server *server)
+{
+    (void)server;
+    return 0;
 }
 
 unsigned rn_server_workers(const struct rn_server *server)

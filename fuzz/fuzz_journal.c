@@ -116,7 +116,8 @@ static void open_file(struct rn_slice input)
     struct ration_error error;
 
     write_file(input);
-    demand(rn_journal_init(&j, path) == 0 && rn_journal_init(&other, path) == 0);
+    demand(rn_journal_init(&j, path, "overrides and bans") == 0 &&
+           rn_journal_init(&other, path, "overrides and bans") == 0);
     int code = rn_journal_read(&j, &(struct rn_journal_reader){restart, count, &first}, &error);
 
     if (code != 0) {
@@ -144,7 +145,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct found f = {.sequence = 0};
     struct ration_error error;
 
-    if (rn_journal_read_header(input.data, size, &scan.id, &error) == 0) {
+    if (rn_journal_read_header(input.data, size, "x", &scan.id, &error) == 0) {
         demand(rn_journal_scan(&scan, input.data, size, see, &f) == 0);
         demand(scan.end <= size);
     } else {

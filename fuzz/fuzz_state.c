@@ -20,7 +20,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static const unsigned kinds[] = {TOKENS, STEPS, WINDOW, COUNTER, SUBS, SMALL_LOG, PLACES};
+static const unsigned kinds[] = {TOKENS, STEPS, WINDOW, COUNTER, SUBS, SMALL_LOG, OWN, PLACES};
 #define KIND_COUNT (sizeof kinds / sizeof *kinds)
 
 static char folder[64], path[80];

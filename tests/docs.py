@@ -63,10 +63,14 @@ void fragment(struct ration *r, const char *ip, const char *user, const char *co
 FRAGMENT_FLAGS = ["-Wno-unused-variable", "-Wno-unused-but-set-variable"]
 
 # What the examples at the top of headers take for granted besides.
-HEADER_PREAMBLE = PREAMBLE.replace("void reply_429", """#include <ration/envoy.h>
+HEADER_PREAMBLE = PREAMBLE.replace("void reply_429", """#include <ration/algorithm.h>
+#include <ration/envoy.h>
 #include <ration/store.h>
 extern void *database;
 int update(void *arg, struct ration_update *u);
+void take(const void *arg, const struct ration_terms *terms, void *state, struct ration_attempt *a);
+bool give_back(const void *arg, const struct ration_terms *terms, void *state, int64_t elapsed_ns, uint64_t units,
+               int64_t age_ns);
 void reply(int status, ...);
 double queue_length(void);
 void complain(const char *text);
@@ -97,7 +101,7 @@ class Checks:
 def pages(root):
     """All Markdown of the project."""
     found = [p for p in root.glob("*.md")]
-    for folder in ("docs", "examples", "man", "tests", "bench"):
+    for folder in ("docs", "examples", "man", "tests", "bench", "clients"):
         found += (root / folder).rglob("*.md")
     return sorted(p for p in found if "node_modules" not in p.parts)
 
@@ -200,9 +204,9 @@ def check_links(page):
 
 
 def check_index(root, page):
-    """Rows: folders of src/, or examples, then patterns of tests, from tests/."""
+    """Rows: folders of src/, or examples or deploy, then patterns of tests, from tests/."""
     rows = [re.findall(r"`([^`]+)`", row)
-            for row in re.findall(r"^\| (`(?:src/|examples).*) \|$", page.read_text(), re.M)]
+            for row in re.findall(r"^\| (`(?:src/|examples|deploy).*) \|$", page.read_text(), re.M)]
     folders = {row[0] for row in rows}
     patterns = {pattern for row in rows for pattern in row[1:]}
     faults = [f"{folder}: there is no such folder" for folder in sorted(folders) if not (root / folder).is_dir()]

@@ -18,19 +18,22 @@ AT_ONCE = 2 * (os.cpu_count() or 1)
 TOGETHER = 4  # short files for one pytest, which takes as long to start as a few tests
 # Files that last longest on a busy machine, in that order: they begin first, and are alone in their pytest.
 LONG = ["nodes_factors", "fleet_factors", "leased_loss", "leased_store", "lease_scripts", "contract_redis",
-        "contract", "redis_answers", "nginx_contract", "redis_resends", "redis_scripts", "capacity",
+        "contract", "scenarios", "redis_answers", "nginx_contract", "redis_resends", "redis_scripts", "capacity", "openapi",
         "contract_leased", "async", "leased_kill", "hostile", "fleet", "fleet_pauses", "signals", "redis_failover",
         "nodes_front", "nodes", "waiting_redis", "redis_silent", "grpc_waiting", "waiting_many", "daemon_failures",
         "nginx_lines", "nginx_waiting", "nodes_outage", "first_decisions", "nginx_limit_req", "sticky", "resp_pipelines",
-        "grpc", "example_outgoing", "example_deferred", "forged_tickets", "waiting", "waiting_ends"]
+        "grpc", "example_outgoing", "example_deferred", "forged_tickets", "waiting", "waiting_ends", "waiting_strict", "live", "live_slow"]
 
 
 def split(files):
     """The files of each pytest, in the order in which they begin."""
     name = {file: pathlib.Path(file).stem.removeprefix("test_") for file in files}
     long = sorted((f for f in files if name[f] in LONG), key=lambda f: LONG.index(name[f]))
-    short = [f for f in files if name[f] not in LONG]
-    return [[f] for f in long] + [short[i:i + TOGETHER] for i in range(0, len(short), TOGETHER)]
+    batches = [[f] for f in long]
+    for folder in dict.fromkeys(pathlib.Path(f).parent for f in files):  # each has a conftest.py of its own
+        short = [f for f in files if name[f] not in LONG and pathlib.Path(f).parent == folder]
+        batches += [short[i:i + TOGETHER] for i in range(0, len(short), TOGETHER)]
+    return batches
 
 
 def run(results, name, files):

@@ -46,14 +46,7 @@ SETTINGS = {
                     "Timeout": 3 * 10**9, "StartPeriod": 5 * 10**9, "Retries": 3},
 }
 
-RULES = """\
-# Rules of the image. Mount your own over this file, or over its folder:
-# docs/containers.md says how.
-limits:
-  - name: everything
-    key: ip
-    limit: 100 per second
-"""
+RULES = (ROOT / "deploy/ration.yaml").read_text()  # of the Debian packages, too
 FILES = {
     "etc/passwd": f"root:x:0:0:root:/:/nonexistent\nration:x:{USER}:{USER}:rationd:/var/lib/ration:/nonexistent\n",
     "etc/group": f"root:x:0:\nration:x:{USER}:\n",

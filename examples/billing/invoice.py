@@ -73,7 +73,7 @@ def explain(error):
     if isinstance(error, KeyError):
         return f"{error} is missing"
     if isinstance(error, decimal.InvalidOperation):
-        return "a price is no number; write for example \"0.004\""
+        return "a price is not a number; write for example \"0.004\""
     return str(error)
 
 

@@ -67,7 +67,7 @@ def main():
     try:
         site = http.server.ThreadingHTTPServer(("127.0.0.1", 3000), Site)
     except OSError as error:
-        sys.exit(f"demo: port 3000, where the site is to be: {error.strerror}")
+        sys.exit(f"demo: port 3000, where the site must be: {error.strerror}")
     threading.Thread(target=site.serve_forever, daemon=True).start()
     with tempfile.TemporaryDirectory(prefix="ration-demo-") as name:
         folder = pathlib.Path(name)

@@ -34,6 +34,21 @@ static const char schema[] = "PRAGMA journal_mode = WAL; PRAGMA synchronous = NO
                              " state BLOB NOT NULL, idle_at INTEGER NOT NULL);"
                              "CREATE INDEX IF NOT EXISTS idle ON limits (idle_at);";
 
+/* Of processes that make a new file at the same time, SQLite tells all but one that it is busy,
+ * without a wait: two that wait for each other could wait for ever. So ask again, for some seconds. */
+static bool make_tables(sqlite3 *db)
+{
+    int code = SQLITE_BUSY;
+
+    sqlite3_busy_timeout(db, 50);
+    for (int i = 0; code == SQLITE_BUSY && i < 100; i++) {
+        if (i > 0)
+            sqlite3_sleep(10);
+        code = sqlite3_exec(db, schema, NULL, NULL, NULL);
+    }
+    return code == SQLITE_OK;
+}
+
 struct sqlite_store *sqlite_store_open(const char *path, int wait_ms)
 {
     struct sqlite_store *s = calloc(1, sizeof *s);
@@ -43,9 +58,7 @@ struct sqlite_store *sqlite_store_open(const char *path, int wait_ms)
         return NULL;
     s->wait_ms = wait_ms;
     pthread_mutex_init(&s->lock, NULL);
-    ok = sqlite3_open(path, &s->db) == SQLITE_OK &&
-         sqlite3_busy_timeout(s->db, 5000) == SQLITE_OK &&
-         sqlite3_exec(s->db, schema, NULL, NULL, NULL) == SQLITE_OK;
+    ok = sqlite3_open(path, &s->db) == SQLITE_OK && make_tables(s->db);
     for (int i = 0; i < STATEMENTS && ok; i++)
         ok = sqlite3_prepare_v2(s->db, texts[i], -1, &s->statements[i], NULL) == SQLITE_OK;
     if (ok && sqlite3_busy_timeout(s->db, wait_ms) == SQLITE_OK)

@@ -66,7 +66,7 @@ struct ration_descriptors {
     size_t count;  /* 1 to RATION_DESCRIPTORS_MAX */
     uint64_t hits; /* of descriptors that give none; 0 means 1 */
     /* The longest that the caller would wait, in line and for its place in a queue; 0: as long as
-     * the rules let it. */
+     * the rules let it; less: not at all. */
     int64_t max_wait_ns;
     /* Not NULL: a request that is refused for the moment stands in line (wait.h) where the rules
      * have a `queue`. Not if a descriptor has hits of its own. */

@@ -32,7 +32,8 @@
     X(ESTORE, -17, "the shared store gave no answer in time")                                      \
     X(ESEVERAL, -18, "several limits apply, and only a single one can be drained")                 \
     X(EBOARD, -19, "the table has no room for the factors of more rules")                          \
-    X(EWAITS, -20, "in line; ask again when its turn has come")
+    X(EWAITS, -20, "in line; ask again when its turn has come")                                    \
+    X(EALGORITHM, -21, "an algorithm of your own has broken its contract")
 
 enum ration_error_code {
 #define RATION_ERROR_ENUM(name, value, text) RATION_##name = (value),

@@ -30,6 +30,7 @@ enum ration_algorithm {
     RATION_SLIDING_WINDOW = 4,
     RATION_CONCURRENCY = 5,
     RATION_UNLIMITED = 6,
+    RATION_OWN_ALGORITHM = 7, /* one of yours: `own` of the limit */
 };
 
 /* Periods of no fixed length. Weeks begin on Monday. The numbers are part of the keys of states:
@@ -44,11 +45,13 @@ enum ration_calendar {
 
 #define RATION_ZONE_TEXT 40
 
+struct ration_own_algorithm; /* algorithm.h */
+
 struct ration_limit {
     enum ration_algorithm algorithm;
     uint64_t amount;       /* units per period; places for concurrency; 0 refuses all */
     int64_t period_ns;     /* not for concurrency and unlimited */
-    uint64_t burst;        /* token bucket: capacity; 0 means amount */
+    uint64_t burst;        /* token bucket, own algorithm: capacity; 0 means amount */
     uint64_t queue;        /* leaky bucket: how many may wait besides the one leaving */
     uint32_t sub_windows;  /* sliding window: 0 weighs two windows, else 2 to 1024 */
     bool from_first;       /* fixed window: starts at the first request, not at the epoch */
@@ -60,6 +63,8 @@ struct ration_limit {
      * length of the longest, 24 h, 7, 31 or 366 days, or 0, which means that. */
     enum ration_calendar calendar;
     char zone[RATION_ZONE_TEXT]; /* whose calendar: "Europe/Rome"; empty is UTC */
+
+    const struct ration_own_algorithm *own; /* of RATION_OWN_ALGORITHM, else NULL; borrowed */
 };
 
 /* Bounds that ration_limit_check() enforces. */
@@ -86,7 +91,8 @@ RATION_API size_t ration_limit_write(const struct ration_limit *limit, char *out
 /* 0 if the limit can be enforced, else RATION_EINVAL with the reason. */
 RATION_API int ration_limit_check(const struct ration_limit *limit, struct ration_error *error);
 
-/* "token-bucket", … ; parse answers RATION_EPARSE for an unknown name. */
+/* "token-bucket", … , and "own" for yours, which parse does not know; parse answers RATION_EPARSE
+ * for an unknown name. */
 RATION_API const char *ration_algorithm_name(enum ration_algorithm algorithm);
 RATION_API int ration_algorithm_parse(const char *text, size_t len,
                                       enum ration_algorithm *algorithm);

@@ -32,6 +32,7 @@
 #define RATION_CHARGES_MAX 64
 /* Names of rules, where they are copied, are cut to fit. */
 #define RATION_NAME_SIZE 64
+#define RATION_OWN_ALGORITHMS_MAX 16
 
 struct ration;
 struct ration_store;  /* store.h */
@@ -62,6 +63,9 @@ struct ration_options {
      * must outlive the limiter. Overrides, bans, pauses and usage stay in memory or the state file.
      * RATION_ESTORE: it failed already; RATION_EVERSION: another version wrote to it. */
     const struct ration_store *store;
+    /* Algorithms of your own (algorithm.h), for rules to name. All are borrowed until close. */
+    const struct ration_own_algorithm *const *own_algorithms;
+    size_t own_algorithm_count; /* RATION_OWN_ALGORITHMS_MAX at most */
 };
 
 /* The answer for one limit. Waits are relative to the time of the call. */
@@ -99,7 +103,8 @@ struct ration_charge {
 
     /* In, and mostly left 0. With a waiter (wait.h) a charge that is refused for the moment stands
      * in line, for max_wait_ns at most: RATION_EWAITS. Without one, max_wait_ns is the longest
-     * delay of a leaky bucket that is not a refusal. 0: no such bound, and nobody waits. */
+     * delay of a leaky bucket that is not a refusal. 0: no such bound, and nobody waits;
+     * less: no delay, and nobody waits. */
     struct ration_waiter *waiter;
     int64_t max_wait_ns;
 };

@@ -31,7 +31,8 @@ struct ration_request {
     size_t count;
     uint64_t cost; /* 0 means 1; multiplied by nothing: a rule's own `cost` replaces it */
     /* The longest that the caller would wait, in line and for its place in a queue; 0: as long
-     * as the rules let it. A longer wait is a refusal, which charges nothing. */
+     * as the rules let it; less, as the rest of a deadline that has passed: not at all. A longer
+     * wait is a refusal, which charges nothing. */
     int64_t max_wait_ns;
     /* Not NULL: what is refused for the moment stands in line (wait.h), where the rules have a
      * `queue`, or for max_wait_ns under any rule. */

@@ -12,7 +12,8 @@
  *
  * In each line those of higher priority come first, then those that came first, whichever thread
  * they belong to. Lines belong to a process. Nobody overtakes a line: also callers that would not
- * wait are refused while others wait.
+ * wait are refused while others wait. A request that needs several limits stands in one line at a
+ * time; once it has changed lines twice, others leave it what it needs of slower limits.
  */
 #ifndef RATION_WAIT_H
 #define RATION_WAIT_H
@@ -34,7 +35,7 @@ struct ration_waiter {
     struct ration_waiting *waiting;
     void (*turn)(struct ration_waiter *waiter); /* called in ration_waiting_run; may free it */
     int64_t most_ns;  /* the longest time in line, whatever the rules let it; 0: no bound */
-    uint64_t own[28]; /* the library's */
+    uint64_t own[29]; /* the library's */
 };
 
 /* `wake` is called, in any thread, when ration_waiting_run must be called sooner than

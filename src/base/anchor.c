@@ -10,6 +10,8 @@
 #define DAY_NS (86400 * RN_SECOND_NS)
 /* The offset of the wall clock is followed when it changes by more than this. */
 #define JITTER_NS INT64_C(1000000)
+/* As boot_ns of the line: it follows no clock. */
+#define DETACHED INT64_MIN
 /* Two clocks that are read within this time count as read at once. */
 #define CLOSE_NS INT64_C(10000)
 #define CLOSE_TRIES 10
@@ -199,6 +201,12 @@ enum rn_resumed rn_anchor_resume(struct rn_anchor *a)
     return sound == 2 && is_same_line(&used, &save.line) ? RN_RESUMED : RN_RESUMED_MENDED;
 }
 
+void rn_anchor_detach(struct rn_anchor *a)
+{
+    store(&a->line.boot_ns, DETACHED);
+    store(&a->wall_offset_ns, 0);
+}
+
 void rn_anchor_refresh(struct rn_anchor *a, int64_t now_ns)
 {
     int64_t checked = load(&a->checked_ns), old = load(&a->wall_offset_ns);
@@ -206,6 +214,8 @@ void rn_anchor_refresh(struct rn_anchor *a, int64_t now_ns)
     if (!__atomic_compare_exchange_n(&a->checked_ns, &checked, now_ns, false, __ATOMIC_RELAXED,
                                      __ATOMIC_RELAXED))
         return; /* another thread does it */
+    if (load(&a->line.boot_ns) == DETACHED)
+        return;
     struct reading now = read_clocks();
     int64_t real = now.boot_ns + load(&a->line.delta_ns), offset = now.wall_ns - real;
     int64_t passed = real - load(&a->last_seen_ns);

@@ -71,6 +71,10 @@ static inline int64_t rn_anchor_now(const struct rn_anchor *anchor)
     return rn_clock_boot_ns() + __atomic_load_n(&anchor->line.delta_ns, __ATOMIC_RELAXED);
 }
 
+/* From now on the time line follows no clock: wall time is the time that callers give. For a table
+ * of this process alone, to which the time of a log is told. Call it before other threads use it. */
+void rn_anchor_detach(struct rn_anchor *anchor);
+
 /* Measures the offset and notes the time; any thread may, about once a second. */
 void rn_anchor_refresh(struct rn_anchor *anchor, int64_t now_ns);
 

@@ -158,3 +158,28 @@ size_t rn_number_write_duration(int64_t ns, char *out, size_t size)
         return (size_t)snprintf(out, size, "%s", unit->name);
     return (size_t)snprintf(out, size, "%" PRId64 " %ss", ns / unit->ns, unit->name);
 }
+
+bool rn_number_parse_size(const char *text, uint64_t *bytes)
+{
+    static const char letters[] = "kmgt";
+    size_t pos = 0;
+    const char *rest, *unit;
+    uint64_t n;
+
+    if (rn_number_parse(text, strlen(text), &pos, &n, NULL) != 0)
+        return false;
+    rest = text + pos + (text[pos] == ' ');
+    unit = *rest ? strchr(letters, *rest | 0x20) : NULL;
+    if (*rest && !unit)
+        return false;
+    if (unit) {
+        unsigned shift = 10 * (unsigned)(unit - letters + 1);
+
+        if (n > UINT64_MAX >> shift)
+            return false;
+        n <<= shift;
+        rest++;
+    }
+    *bytes = n;
+    return *rest == '\0' || strcmp(rest, "B") == 0 || strcmp(rest, "iB") == 0;
+}

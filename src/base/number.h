@@ -9,6 +9,7 @@
 #ifndef RN_BASE_NUMBER_H
 #define RN_BASE_NUMBER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -24,6 +25,10 @@ int rn_number_parse(const char *text, size_t len, size_t *pos, uint64_t *value,
  * refused with advice. 0 is accepted. */
 int rn_number_parse_duration(const char *text, size_t len, size_t *pos, int64_t *ns,
                              struct ration_error *error);
+
+/* A whole terminated text: 64M, 1G, 262144K, 1048576; K, KB and KiB are the same. False: it is none,
+ * or above 64 bits. */
+bool rn_number_parse_size(const char *text, uint64_t *bytes);
 
 /* In the largest unit that divides it; `minute`, not `1 minute`. `ns` must not be negative.
  * Writes at most `size` bytes including the NUL, and returns the length without it.

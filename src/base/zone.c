@@ -80,7 +80,7 @@ static const char *read_block(const unsigned char *bytes, size_t len, size_t pos
     uint64_t count[6], size;
 
     if (len - pos < HEADER_BYTES || memcmp(header, "TZif", 4) != 0)
-        return pos == 0 ? "is no time zone file" : "is cut short";
+        return pos == 0 ? "is not one" : "is cut short";
     for (unsigned i = 0; i < 6; i++)
         count[i] = read_big_endian(header + 20 + 4 * i, 4);
 
@@ -219,7 +219,7 @@ static int load_open(int fd, struct rn_zone **zone, struct ration_error *error)
     int failed;
 
     if (fstat(fd, &found) != 0 || !S_ISREG(found.st_mode) || found.st_size > FILE_BYTES_MAX)
-        return rn_error_set(error, RATION_EPARSE, 0, "a time zone file that is no time zone file");
+        return rn_error_set(error, RATION_EPARSE, 0, "a time zone file that is not one");
     bytes = malloc(FILE_BYTES_MAX);
     if (bytes == NULL)
         return rn_error_set(error, RATION_ENOMEM, 0, "out of memory");
@@ -268,7 +268,7 @@ int rn_zone_load(const char *name, struct rn_zone **zone, struct ration_error *e
     }
     if (!is_zone_name(name))
         return rn_error_set(error, RATION_EINVAL, 0,
-                            "%s is no name of a time zone; write one such as Europe/Rome, "
+                            "%s is not the name of a time zone; write one such as Europe/Rome, "
                             "America/New_York or UTC",
                             rn_error_quote(name, strlen(name), 0).text);
     return load_file(name, zone, error);

@@ -31,17 +31,30 @@ struct rn_command {
 extern const struct rn_command rn_commands[];
 extern const size_t rn_command_count;
 
+/* The length of the first word of the command's name, if that is `word`; else 0. */
+size_t rn_command_first_word(const struct rn_command *command, const char *word);
+/* completion.c: prints what the last word may become. */
+int rn_completion_run(int argc, char **argv);
+
 /* help.c */
-extern const char rn_help_check[], rn_help_explain[], rn_help_lint[];
-extern const char rn_help_health[], rn_help_top[], rn_help_state[], rn_help_reset[], rn_help_adjust[];
+extern const char rn_help_check[], rn_help_explain[], rn_help_lint[], rn_help_schema[];
+extern const char rn_help_health[], rn_help_top[], rn_help_state[], rn_help_reset[],
+    rn_help_adjust[];
 extern const char rn_help_pause[], rn_help_override[], rn_help_ban[], rn_help_rules[],
     rn_help_shadow[];
+extern const char rn_help_report[], rn_help_publish[];
 extern const char rn_help_usage[], rn_help_reputation[], rn_help_bench[];
+extern const char rn_help_replay[], rn_help_suggest[];
 
 int rn_command_check(const struct rn_options *options);
 int rn_command_explain(const struct rn_options *options);
 int rn_command_lint(const struct rn_options *options);
+int rn_command_schema(const struct rn_options *options);
+int rn_command_report(const struct rn_options *options);
+int rn_command_publish(const struct rn_options *options);
 int rn_command_bench(const struct rn_options *options);
+int rn_command_replay(const struct rn_options *options);
+int rn_command_suggest(const struct rn_options *options);
 int rn_command_usage(const struct rn_options *options);
 int rn_command_usage_correct(struct rn_daemon *daemon);
 int rn_command_health(struct rn_daemon *daemon);
@@ -58,6 +71,10 @@ int rn_command_reputation_lift(struct rn_daemon *daemon);
 int rn_command_rules_get(struct rn_daemon *daemon);
 int rn_command_rules_push(struct rn_daemon *daemon);
 int rn_command_rules_validate(struct rn_daemon *daemon);
+int rn_command_rules_versions(struct rn_daemon *daemon);
+int rn_command_rules_show(struct rn_daemon *daemon);
+int rn_command_rules_rollback(struct rn_daemon *daemon);
+int rn_command_rules_trial(struct rn_daemon *daemon);
 int rn_command_rules_delete(struct rn_daemon *daemon);
 int rn_command_rules_reload(struct rn_daemon *daemon);
 int rn_command_shadow(struct rn_daemon *daemon);

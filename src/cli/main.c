@@ -26,11 +26,25 @@ const struct rn_command rn_commands[] = {
      "rules.yaml " REQUEST, TRIES | BIT(MATCHING) | BIT(ADMIN), rn_command_explain, NULL},
     {"lint", "find mistakes in rules files", rn_help_lint, "rules file", "rules.yaml",
      BIT(FILES) | BIT(STRICT), rn_command_lint, NULL},
+    {"schema", "the JSON Schema of rules, for editors", rn_help_schema, NULL, "", 0,
+     rn_command_schema, NULL},
+
+    {"publish", "the limits as users of an API should read them", rn_help_publish, "rules file",
+     "rules.yaml", BIT(FILES) | BIT(SERVER) | BIT(ADMIN) | BIT(TIMEOUT) | BIT(FORMAT),
+     rn_command_publish, NULL},
+    {"replay", "what rules would have done, by access logs", rn_help_replay, "log file",
+     "--rules rules.yaml access.log", BIT(FILES) | BIT(LOGS) | BIT(REPLAY) | BIT(HTML),
+     rn_command_replay, NULL},
+    {"suggest", "limits that few clients would have met", rn_help_suggest, "log file",
+     "--rules rules.yaml --rule api access.log",
+     BIT(FILES) | BIT(LOGS) | BIT(SUGGEST) | BIT(RULE) | BIT(HTML), rn_command_suggest, NULL},
 
     {"health", "whether the daemon takes requests", rn_help_health, NULL, "", ADMIN, NULL,
      rn_command_health},
     {"top", "clients refused most, live", rn_help_top, NULL, "", ADMIN | BIT(COUNT) | BIT(INTERVAL),
      NULL, rn_command_top},
+    {"report", "whether rules do what they are for", rn_help_report, NULL, "",
+     ADMIN | BIT(SHARE) | BIT(HTML), rn_command_report, NULL},
     {"state", "what a client has left", rn_help_state, NULL, "ip=192.0.2.7",
      ADMIN | BIT(REQUEST) | BIT(RULE), NULL, rn_command_state},
     {"reset", "forget the counters of a client", rn_help_reset, NULL, "ip=192.0.2.7",
@@ -71,6 +85,12 @@ const struct rn_command rn_commands[] = {
      rn_command_rules_push},
     {"rules validate", NULL, rn_help_rules, "FILE", "rules.yaml", ADMIN, NULL,
      rn_command_rules_validate},
+    {"rules versions", NULL, rn_help_rules, NULL, "", ADMIN, NULL, rn_command_rules_versions},
+    {"rules show", NULL, rn_help_rules, "VERSION", "3", ADMIN, NULL, rn_command_rules_show},
+    {"rules rollback", NULL, rn_help_rules, "VERSION", "3", ADMIN | BIT(IF_VERSION), NULL,
+     rn_command_rules_rollback},
+    {"rules trial", NULL, rn_help_rules, "FILE", "rules.yaml", ADMIN | BIT(IF_VERSION) | BIT(END),
+     NULL, rn_command_rules_trial},
     {"rules delete", NULL, rn_help_rules, NULL, "", ADMIN, NULL, rn_command_rules_delete},
     {"rules reload", NULL, rn_help_rules, NULL, "", ADMIN, NULL, rn_command_rules_reload},
     {"shadow status", "count refusals without refusing", rn_help_shadow, NULL, "", ADMIN, NULL,
@@ -85,8 +105,7 @@ const size_t rn_command_count = sizeof rn_commands / sizeof rn_commands[0];
 
 /* --- finding ----------------------------------------------------------------------- */
 
-/* The length of the first word of the command's name, if that is `word`; else 0. */
-static size_t first_word(const struct rn_command *command, const char *word)
+size_t rn_command_first_word(const struct rn_command *command, const char *word)
 {
     size_t len = strcspn(command->name, " ");
 
@@ -132,6 +151,9 @@ static int complain_of_command(const char *name)
     if (meant != NULL)
         rn_output_error("there is no command %s; did you mean %s?",
                         rn_excerpt(rn_slice_of(name)).text, meant);
+    else if (name[0] == '-')
+        rn_output_error("expected a command before %s; \"ration help\" lists all",
+                        rn_excerpt(rn_slice_of(name)).text);
     else
         rn_output_error("there is no command %s; \"ration help\" lists all",
                         rn_excerpt(rn_slice_of(name)).text);
@@ -145,12 +167,12 @@ static bool is_help(const char *word)
 
 static int help(int argc, char **argv)
 {
-    if (argc == 0) {
+    if (argc == 0 || strcmp(argv[0], "help") == 0) {
         put_usage(stdout);
         return RN_EXIT_OK;
     }
     for (size_t i = 0; i < rn_command_count; i++)
-        if (first_word(&rn_commands[i], argv[0]) != 0) {
+        if (rn_command_first_word(&rn_commands[i], argv[0]) != 0) {
             fputs(rn_commands[i].help, stdout);
             return RN_EXIT_OK;
         }
@@ -166,7 +188,7 @@ static int complain(const char *first, const char *second)
     size_t len = 0;
 
     for (size_t i = 0; i < rn_command_count; i++) {
-        size_t word = first_word(&rn_commands[i], first);
+        size_t word = rn_command_first_word(&rn_commands[i], first);
 
         if (word != 0)
             len += (size_t)snprintf(all + len, sizeof all - len, "%s%s", len == 0 ? "" : ", ",
@@ -186,7 +208,7 @@ static int complain(const char *first, const char *second)
 static int run(int argc, char **argv)
 {
     for (const struct rn_command *c = rn_commands; c < rn_commands + rn_command_count; c++) {
-        size_t len = first_word(c, argv[0]);
+        size_t len = rn_command_first_word(c, argv[0]);
         int used = c->name[len] == '\0' ? 1 : 2, status;
         struct rn_options options;
 
@@ -207,6 +229,8 @@ static int run(int argc, char **argv)
         printf("ration %s\n", ration_version());
         return RN_EXIT_OK;
     }
+    if (strcmp(argv[0], "__complete") == 0) /* asked by completions/ */
+        return rn_completion_run(argc - 1, argv + 1);
     if (argc > 1 && is_help(argv[1]))
         return help(1, argv);
     return complain(argv[0], argc > 1 ? argv[1] : NULL);

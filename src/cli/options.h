@@ -41,8 +41,15 @@ enum rn_option_bit {
     RN_OPTION_UNITS,
     RN_OPTION_BANNED,
     RN_OPTION_HASH,
-    RN_OPTION_LIFT,  /* and takes any words, which the command checks */
+    RN_OPTION_LIFT, /* and takes any words, which the command checks */
+    RN_OPTION_END,  /* the same */
+    RN_OPTION_SHARE,
+    RN_OPTION_FORMAT,
     RN_OPTION_BENCH, /* options of `ration bench` */
+    RN_OPTION_LOGS,  /* of commands that read access logs */
+    RN_OPTION_REPLAY,
+    RN_OPTION_SUGGEST,
+    RN_OPTION_HTML,
 };
 
 enum rn_colour { RN_COLOUR_AUTO, RN_COLOUR_ALWAYS, RN_COLOUR_NEVER };
@@ -53,10 +60,17 @@ struct rn_timestamp {
     int64_t ns; /* since 1970, or from now */
 };
 
+/* The values of an option that may be given several times. */
+#define RN_OPTION_VALUES 32
+struct rn_option_list {
+    const char *values[RN_OPTION_VALUES];
+    size_t count;
+};
+
 /* Texts are NULL and numbers 0 by default, unless a comment gives another default. */
 struct rn_options {
     const struct rn_command *command;
-    bool help, json, csv, strict, matching, once, remote, drain, banned, lift;
+    bool help, json, csv, strict, matching, once, remote, drain, banned, lift, end;
     enum rn_colour colour;
     const char *state;
     uint64_t cost;
@@ -73,9 +87,18 @@ struct rn_options {
     const char *client, *period, *scope; /* of usage */
     const char *add, *remaining, *units; /* integers as text, since 0 is a value */
     const char *if_version;              /* integer as text */
+    const char *share, *replayed; /* of report */
     int64_t for_ns;
     uint64_t count;      /* 20 */
     int64_t interval_ns; /* 1 s */
+
+    struct rn_option_list rules, against, maps, sets;
+    const char *format, *html, *decisions, *touch;
+    const char *by; /* ip */
+    struct rn_timestamp from, to;
+    uint64_t memory_bytes; /* 256 MiB */
+    uint64_t top;          /* 10 */
+    int64_t reorder_ns;    /* 60 s */
 
     const char *load; /* --command */
     uint64_t connections, pipeline, requests, keys, rate, threads;

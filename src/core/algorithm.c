@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/algorithm.h"
 
+#include <ration/algorithm.h>
+
 const struct rn_algorithm rn_algorithms[] = {
     {RATION_TOKEN_BUCKET, "token-bucket", .is_rate = true},
     {RATION_LEAKY_BUCKET, "leaky-bucket", .word = "queue", .is_rate = true, .needs_each = true},
@@ -21,6 +23,13 @@ const struct rn_algorithm *rn_algorithm_find(uint64_t number)
         if ((uint64_t)a->algorithm == number)
             return a;
     return NULL;
+}
+
+const char *rn_algorithm_name_of(const struct ration_limit *spec)
+{
+    const struct rn_algorithm *found = rn_algorithm_find((uint64_t)spec->algorithm);
+
+    return spec->own ? spec->own->name : found ? found->name : "unknown";
 }
 
 size_t rn_algorithm_rates(const char *names[RN_ALGORITHMS_MAX])

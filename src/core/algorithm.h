@@ -22,6 +22,9 @@ extern const struct rn_algorithm {
 /* NULL if there is no such algorithm. */
 const struct rn_algorithm *rn_algorithm_find(uint64_t number);
 
+/* The name of a limit's algorithm, also of one of the embedder's. */
+const char *rn_algorithm_name_of(const struct ration_limit *spec);
+
 /* The names of those that can decide a rate. Returns how many. */
 size_t rn_algorithm_rates(const char *names[RN_ALGORITHMS_MAX]);
 

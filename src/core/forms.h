@@ -51,7 +51,13 @@ struct rn_form_descriptor {
 
 extern const struct rn_form_descriptor rn_gcra_form, rn_step_form, rn_window_form, rn_fine_form,
     rn_wide_form, rn_counter_form, rn_sub_windows_form, rn_sliding_log_form, rn_places_form,
-    rn_adaptive_form;
+    rn_adaptive_form, rn_own_form;
+
+/* Words of an own state before the bytes. */
+#define RN_OWN_HEADER 3
+
+/* Sets the fields of a limit of RN_FORM_OWN that follow from its amount. NULL, or the fault. */
+const char *rn_opaque_bound(struct rn_limit *limit);
 
 /* Words of an adaptive state before the places, and of each place. */
 #define RN_ADAPTIVE_HEADER 11

@@ -7,6 +7,8 @@
 
 #include <assert.h>
 
+#include <ration/algorithm.h>
+
 #include "core/algorithm.h"
 #include "core/envelope.h"
 #include "core/forms.h"
@@ -27,6 +29,11 @@
 static bool is_bucket(enum ration_algorithm a)
 {
     return a == RATION_TOKEN_BUCKET || a == RATION_LEAKY_BUCKET;
+}
+
+static bool has_burst(enum ration_algorithm a)
+{
+    return a == RATION_TOKEN_BUCKET || a == RATION_OWN_ALGORITHM;
 }
 
 int64_t rn_limit_period(const struct ration_limit *s)
@@ -50,7 +57,7 @@ static uint64_t capacity(const struct ration_limit *s)
 {
     if (s->algorithm == RATION_LEAKY_BUCKET)
         return s->amount == 0 ? 0 : s->queue + 1;
-    if (s->algorithm == RATION_TOKEN_BUCKET && s->burst != 0 && s->amount != 0)
+    if (s->burst != 0 && s->amount != 0 && has_burst(s->algorithm))
         return s->burst;
     return s->amount;
 }
@@ -111,7 +118,9 @@ static const char *fault_of_calendar(const struct ration_limit *s)
 
 static const char *fault_of_extras(const struct ration_limit *s)
 {
-    if (s->burst != 0 && s->algorithm != RATION_TOKEN_BUCKET)
+    if (s->own != NULL && s->algorithm != RATION_OWN_ALGORITHM)
+        return "an algorithm of your own beside another; set algorithm to RATION_OWN_ALGORITHM";
+    if (s->burst != 0 && !has_burst(s->algorithm))
         return "a burst without a token bucket; only algorithm token-bucket has one";
     if (s->queue != 0 && s->algorithm != RATION_LEAKY_BUCKET)
         return "a queue without a leaky bucket; only algorithm leaky-bucket has one";
@@ -140,6 +149,36 @@ static const char *fault_of_places(const struct ration_limit *s)
     return s->amount > RATION_PLACES_MAX ? "more than 16,000 concurrent; write at most that" : NULL;
 }
 
+static inline const char *fault_of_rate(const struct ration_limit *s)
+{
+    if (s->amount > RATION_AMOUNT_MAX)
+        return "an amount above 1,000,000,000,000,000; write a smaller one";
+    if (rn_limit_period(s) < RATION_PERIOD_MIN_NS || rn_limit_period(s) > RATION_PERIOD_MAX_NS)
+        return "a period that is not between 1 microsecond and 10 years";
+    if (s->amount > (uint64_t)rn_limit_period(s))
+        return "a rate above 1,000,000,000 per second; write a lower one";
+    return NULL;
+}
+
+/* Its algorithm is asked last, about sound terms. */
+static const char *fault_of_own(const struct ration_limit *s)
+{
+    const struct ration_own_algorithm *own = s->own;
+    struct rn_limit limit = {.own = own, .amount = s->amount, .period_ns = s->period_ns};
+    const char *fault = fault_of_rate(s);
+
+    if (!own)
+        return "no algorithm of your own; set `own`";
+    if (own->size < sizeof *own || !own->name || !own->take || !own->give_back)
+        return "an algorithm of your own that is not whole; set size, name, take and give_back";
+    if (own->state_bytes == 0 || own->state_bytes > RATION_STATE_MAX)
+        return "an algorithm of your own whose state is not 1 to 256 bytes; set state_bytes";
+    if (s->burst > RATION_AMOUNT_MAX)
+        return "a burst above 1,000,000,000,000,000; write a smaller one";
+    limit.cap = capacity(s);
+    return fault ? fault : rn_opaque_bound(&limit);
+}
+
 const char *rn_limit_fault(const struct ration_limit *s)
 {
     const char *fault = fault_of_extras(s);
@@ -147,15 +186,12 @@ const char *rn_limit_fault(const struct ration_limit *s)
     if (fault || s->algorithm == RATION_UNLIMITED)
         return fault;
     if (!rn_algorithm_find((uint64_t)s->algorithm))
-        return "an unknown algorithm";
+        return s->algorithm == RATION_OWN_ALGORITHM ? fault_of_own(s) : "an unknown algorithm";
     if (s->algorithm == RATION_CONCURRENCY)
         return fault_of_places(s);
-    if (s->amount > RATION_AMOUNT_MAX)
-        return "an amount above 1,000,000,000,000,000; write a smaller one";
-    if (rn_limit_period(s) < RATION_PERIOD_MIN_NS || rn_limit_period(s) > RATION_PERIOD_MAX_NS)
-        return "a period that is not between 1 microsecond and 10 years";
-    if (s->amount > (uint64_t)rn_limit_period(s))
-        return "a rate above 1,000,000,000 per second; write a lower one";
+    fault = fault_of_rate(s);
+    if (fault)
+        return fault;
     if (s->algorithm == RATION_SLIDING_LOG && s->amount > RATION_LOG_MAX)
         return "a log of more than 65,536 entries; use algorithm sliding-window with sub_windows";
     return is_bucket(s->algorithm) ? fault_of_bucket(s) : NULL;
@@ -185,6 +221,14 @@ static uint64_t calendar_id_of(const struct ration_limit *s)
     return h != 0 ? h : 1;
 }
 
+/* States of two algorithms of the embedder's, or of two versions of one, must never meet. */
+static uint64_t mix_own(uint64_t h, const struct ration_own_algorithm *own)
+{
+    for (const char *c = own->name; *c != '\0'; c++)
+        h = mix(h, (unsigned char)*c);
+    return mix(mix(h, own->version), own->state_bytes);
+}
+
 /* Limits with equal shapes read each other's state as the same share spent:
  * algorithm + window, where the window of a bucket is its time from empty to
  * full. */
@@ -199,6 +243,8 @@ static uint64_t shape_of(const struct ration_limit *s)
         return h;
     if (is_bucket(s->algorithm) && s->amount != 0)
         window = (uint64_t)((rn_u128)capacity(s) * (uint64_t)s->period_ns / s->amount);
+    if (s->algorithm == RATION_OWN_ALGORITHM)
+        h = mix_own(h, s->own);
     h = mix(mix(mix(mix(h, window), (uint64_t)s->step_ns), s->sub_windows), s->from_first);
     return s->calendar == RATION_CALENDAR_NONE ? h : mix(h, calendar_id_of(s));
 }
@@ -302,6 +348,12 @@ void rn_limit_init(struct rn_limit *l, const struct ration_limit *s)
     case RATION_UNLIMITED:
         l->cap = l->amount = UINT64_MAX;
         break;
+    case RATION_OWN_ALGORITHM:
+        l->form = RN_FORM_OWN;
+        l->own = s->own;
+        l->words_small = l->words_full = RN_OWN_HEADER + (s->own->state_bytes + 7) / 8;
+        (void)rn_opaque_bound(l);
+        break;
     }
 }
 
@@ -347,6 +399,8 @@ static const struct rn_form_descriptor *descriptor_of(enum rn_form form)
         return &rn_places_form;
     case RN_FORM_ADAPTIVE:
         return &rn_adaptive_form;
+    case RN_FORM_OWN:
+        return &rn_own_form;
     }
     return &none;
 }

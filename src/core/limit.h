@@ -31,6 +31,7 @@ enum rn_form {
     RN_FORM_LOG = 8,       /* one 16-bit time per unit */
     RN_FORM_PLACES = 9,    /* concurrency: one {expiry, id} per place taken */
     RN_FORM_ADAPTIVE = 10, /* places whose number is learnt, see adaptive.c */
+    RN_FORM_OWN = 11,      /* bytes of an algorithm of the embedder's, see opaque.c */
 };
 
 /* Whether a state of this form is one word. All others are blocks of words. */
@@ -82,9 +83,12 @@ struct rn_limit {
     uint32_t subs;                      /* SUBS: how many */
     int64_t sub_ns;                     /* SUBS: length of one, LOG: quantum of a time stamp */
     int64_t lease_ns;                   /* PLACES: default lease */
-    int64_t longest_ns;                 /* no fixed window ends later than this from now */
+    int64_t longest_ns;                 /* no fixed window ends later than this from now; OWN: no
+                                           state lasts longer after a charge */
     uint64_t calendar_id;               /* equal for equal unit and zone; 0 without a calendar */
     const struct rn_calendar *calendar; /* borrowed; see rn_limit_set_calendar */
+
+    const struct ration_own_algorithm *own; /* OWN: borrowed */
 
     uint32_t words_small, words_full; /* block sizes; both 0 for one-word forms */
 
@@ -147,6 +151,8 @@ enum rn_outcome {
     RN_WRITE, /* the state changed: publish it */
     RN_GROW,  /* the state is too small: copy a block into words_full words, or make a word
                  the block form that it grows into, and ask again */
+    RN_FAULT, /* OWN: the algorithm has broken its contract. Nothing is decided; the state is as
+                 it was. To the caller this is RATION_EALGORITHM */
 };
 
 /* The wait for a cost above the capacity. If it fits the limit as written, a lower factor stands in

@@ -141,6 +141,8 @@ void rn_scale_step(const struct rn_scale *scale, unsigned percent, struct rn_lim
     l->cap = share(w, w->cap, percent);
     if (is_smooth(w))
         scale_bucket(scale, percent, l);
+    else if (w->form == RN_FORM_OWN)
+        (void)rn_opaque_bound(l);
     else if (w->form != RN_FORM_STEP)
         size_blocks(scale, l);
 }

@@ -6,9 +6,12 @@
 #ifndef RN_FRONT_FRONT_H
 #define RN_FRONT_FRONT_H
 
+#include <pthread.h>
+
 #include <ration/rules.h>
 
 #include "base/fiber.h"
+#include "front/admin/version_list.h"
 #include "front/await/fiber_pool.h"
 #include "front/await/turns.h"
 #include "front/decision.h"
@@ -16,6 +19,7 @@
 #include "net/server.h"
 #include "wire/http.h"
 #include "wire/metrics.h"
+#include "wire/publish/publish.h"
 #include "wire/resp.h"
 #include "wire/rls.h"
 
@@ -173,8 +177,19 @@ struct rn_front_queries {
     void (*put_metrics)(void *arg, struct rn_buf *out); /* NULL: there are none */
 };
 
+struct rn_timeline;
+struct rn_live_stream;
+
 /* How much of a client's key log lines have: keys may be secrets. */
 enum rn_log_keys { RN_KEYS_MASKED, RN_KEYS_FULL, RN_KEYS_NONE };
+
+/* The limits as users of the API read them (http/limits.c); under the lock. */
+struct rn_published {
+    pthread_mutex_t lock;
+    uint64_t version; /* of the rules, + 1; 0: nothing is written yet */
+    struct rn_buf texts[RN_PUBLISH_FORMATS];
+    char tags[RN_PUBLISH_FORMATS][24]; /* for ETag */
+};
 
 struct rn_front {
     struct ration *limiter;
@@ -186,7 +201,9 @@ struct rn_front {
     enum rn_log_keys log_keys;
     struct rn_front_loop *loops; /* one for each worker and one for the control loop */
     unsigned loop_count;
-    int64_t started_ns;      /* Unix time */
+    int64_t started_ns; /* Unix time */
+    bool publishes;     /* GET /limits */
+    struct rn_published published;
     struct rn_rls_extra rls; /* what answers to Envoy have besides */
     int64_t grpc_age_ns;     /* gRPC peers are asked to reconnect then; 0: never */
     struct rn_front_daemon daemon;
@@ -199,13 +216,20 @@ struct rn_front {
     bool rules_from_api;              /* since the last load of the files */
     struct rn_buf rules_text;         /* then: as they were given */
     int64_t rules_loaded_ns;          /* Unix time */
+    struct rn_version_list versions;  /* of the rules, */
+    bool versions_open;               /* once the daemon has started */
     uint64_t reloads, reloads_failed; /* of the files */
     bool reload_failed;               /* the last one */
     uint64_t puts, puts_failed;       /* of rules, over the API */
     struct ration_memory memory;      /* as it was counted last: see rn_front_memory */
-    int64_t memory_until_ns;          /* on CLOCK_MONOTONIC: when to count again */
+    int64_t memory_counted_ns;        /* on CLOCK_MONOTONIC: when; 0: never yet */
+    int64_t memory_took_ns;           /* to count it */
     int64_t bans_since_ns;            /* on the table's clock: bans begun earlier are not logged */
     uint64_t bans_logged;             /* sequence of the last event that was looked at */
+    struct rn_timeline *timeline;     /* of decisions */
+    struct rn_live_stream *streams;   /* of GET /v1/live that are open: */
+    unsigned streams_open;            /* how many, */
+    uint64_t lines_skipped;           /* and lines that their readers were too slow for */
 };
 
 void rn_front_workspace_done(struct rn_front_workspace *ws);
@@ -246,6 +270,13 @@ static inline void rn_front_set_rls(const struct rn_front *front, struct rn_rls_
 int rn_front_put_rules(struct rn_front *front, const char *name, struct rn_slice text,
                        struct rn_author author, struct ration_report **report);
 
+/* Adds the rules in force to the versions, unless they are those of the last one. `of`: the version
+ * of a rollback, else 0. In the control thread. */
+void rn_front_note_rules(struct rn_front *front, struct rn_author author, enum rn_version_how how,
+                         uint64_t of);
+/* Reads the versions that are kept beside the state (NULL: none are), and notes those in force. */
+void rn_front_open_versions(struct rn_front *front, const char *path);
+
 /* A log line for each diagnostic of a report (may be NULL), with its place. */
 void rn_front_log_report(const struct ration_report *report);
 
@@ -253,9 +284,17 @@ void rn_front_log_report(const struct ration_report *report);
  * process of those that share the state file. In the control thread. */
 void rn_front_log_bans(struct rn_front *front);
 
-/* How full the table is, as of the last ten seconds: counting goes through all of it. In the
- * control thread. */
-const struct ration_memory *rn_front_memory(struct rn_front *front);
+/* Takes a sample of what is decided, if a second is over, and tells the streams. In the control
+ * thread, several times a second. */
+void rn_front_sample(struct rn_front *front);
+/* Ends all streams: the daemon stops. In the control thread. */
+void rn_front_end_streams(struct rn_front *front);
+
+/* How full the table is, as of the last ten seconds or more: counting goes through all of it, and
+ * takes at most one part in `share` of the time. In the control thread. */
+#define RN_FRONT_MEMORY_ASKED 20    /* share: an operator or a monitoring system asks */
+#define RN_FRONT_MEMORY_WATCHED 500 /* pages watch, all the time */
+const struct ration_memory *rn_front_memory(struct rn_front *front, int64_t share);
 
 /* The protocols. Their context is the rn_front. */
 extern const struct rn_protocol rn_http_protocol, rn_resp_protocol, rn_grpc_protocol,

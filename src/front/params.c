@@ -113,7 +113,7 @@ int rn_params_check(const struct rn_params *params, struct ration_error *error)
         return rn_error_set(error, RATION_EINVAL, 0, "\"algorithm\" without \"limit\"");
     if (!params->by_limit && params->key.data)
         return rn_error_set(error, RATION_EINVAL, 0,
-                            "\"limit\" is missing, such as \"100 per minute\"");
+                            "\"limit\" is missing; write one such as \"100 per minute\"");
     return 0;
 }
 
@@ -164,11 +164,28 @@ const char *rn_params_suggest(const struct rn_param_member *members, size_t coun
     return rn_suggest(name, names, n);
 }
 
+static int refuse_unknown(const struct rn_param_member *members, size_t count, struct rn_json *json,
+                          unsigned allowed, const struct rn_json_token *token)
+{
+    const char *meant = rn_params_suggest(members, count, allowed, token->name);
+    char all[160] = "";
+    size_t len = 0;
+
+    for (size_t i = 0; i < count && len < sizeof all; i++)
+        if (allowed & members[i].bit)
+            len += (size_t)snprintf(all + len, sizeof all - len, "%s%s", len == 0 ? "" : ", ",
+                                    members[i].name);
+    if (meant)
+        return rn_json_object_to(json, token->name_at, "unknown member %s; did you mean \"%s\"?",
+                                 rn_excerpt(token->name).text, meant);
+    return rn_json_object_to(json, token->name_at, "unknown member %s; allowed here: %s",
+                             rn_excerpt(token->name).text, all);
+}
+
 int rn_params_read_members(const struct rn_param_member *members, size_t count, void *into,
                            struct rn_json *json, unsigned allowed, unsigned *given)
 {
     struct rn_json_token token;
-    const char *meant;
 
     *given = 0;
     while (rn_json_read(json, &token) != RN_JSON_END) {
@@ -183,10 +200,7 @@ int rn_params_read_members(const struct rn_param_member *members, size_t count, 
                 if (rn_slice_is(token.name, member->name))
                     return rn_json_object_to(json, token.name_at, "\"%s\" has no meaning here",
                                              member->name);
-            meant = rn_params_suggest(members, count, allowed, token.name);
-            return rn_json_object_to(json, token.name_at, "unknown member %s%s%s%s",
-                                     rn_excerpt(token.name).text, meant ? "; did you mean \"" : "",
-                                     meant ? meant : "", meant ? "\"?" : "");
+            return refuse_unknown(members, count, json, allowed, &token);
         }
         if (*given & member->bit)
             return rn_json_object_to(json, token.name_at, "%s is given twice",
@@ -222,6 +236,8 @@ static bool is_given(const struct rn_params *params, struct rn_slice name)
 static int read_attribute(struct rn_params *params, struct rn_json *json,
                           const struct rn_json_token *token)
 {
+    if (token->name.len == 0)
+        return rn_json_object_to(json, token->at, "an attribute has no name");
     switch (token->kind) {
     case RN_JSON_STRING:
     case RN_JSON_NUMBER:
@@ -236,8 +252,6 @@ static int read_attribute(struct rn_params *params, struct rn_json *json,
     case RN_JSON_ARRAY:
         return refuse_kind(json, token, "a string, a number or a boolean");
     }
-    if (token->name.len == 0)
-        return rn_json_object_to(json, token->at, "an attribute has no name");
     if (rn_params_add(params, (char *)token->name.data, token->name.len, token->text) != 0)
         return rn_json_object_to(json, token->at, "more than %d attributes",
                                  RN_PARAMS_ATTRIBUTES_MAX);

@@ -68,6 +68,7 @@ void rn_compiled_init_rule(struct rn_compiled *l, const struct rn_hash_key *secr
                               .salt = salt_of(secret, from->name, from->limit->shape, from->copy),
                               .index = index,
                               .charge_flags = from->charge_flags,
+                              .id = from->id,
                               .shadow = from->shadow,
                               .limit = *from->limit};
 }

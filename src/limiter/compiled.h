@@ -28,6 +28,7 @@ struct rn_compiled {
     uint64_t salt;
     uint32_t index;        /* among the limits given at open, or RN_AD_HOC */
     unsigned charge_flags; /* RN_CHARGE_* */
+    uint32_t id;           /* of a limit of a rule: rn_rule_limit.id */
     bool lean;             /* one RN_TAKE charges it */
     bool shadow;
     bool fast_path;   /* rn_table_take_all may charge it with others: see fast_path.h, take.c */
@@ -82,6 +83,7 @@ struct rn_compiled_rule {
     const struct rn_limit *limit;
     bool shadow;
     unsigned charge_flags; /* RN_CHARGE_* */
+    uint32_t id;           /* rn_rule_limit.id */
 };
 
 /* The same for a limit of a rule; it owns nothing, has no variants yet, and its

@@ -50,7 +50,7 @@ static int look(struct ration *r, struct ration_charge *c, enum rn_op op, int64_
     c->paused = false;
     rn_verdict_set(&c->verdict, l, answer);
     rn_verdict_set_places(&c->verdict, l, answer);
-    if (rn_unlikely(rn_gate_may_stand(r, c->hash)) && op == RN_PEEK && !l->shadow)
+    if (rn_unlikely(rn_gate_stands(r, c->hash)) && op == RN_PEEK && !l->shadow)
         rn_gate_tell(r, c, charge.ask.now_ns);
     if (rn_pause_any(&r->pauses) && op == RN_PEEK)
         rn_pause_tell(r, l, c, charge.ask.now_ns);

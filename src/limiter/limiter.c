@@ -12,8 +12,10 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "limiter/decide/workspace.h"
+#include "limiter/effect/uncovered.h"
 #include "limiter/factor.h"
 #include "limiter/line/gate.h"
+#include "limiter/own_algorithm.h"
 #include "limiter/rulebook/reload.h"
 #include "limiter/tickets/reset_log.h"
 
@@ -54,7 +56,7 @@ static int check_options(const struct ration_options *o, struct ration_error *er
         if (fault)
             return rn_error_set(error, RATION_EINVAL, 0, "limit \"%s\": %s", named->name, fault);
     }
-    return 0;
+    return rn_own_algorithm_check_all(o->own_algorithms, o->own_algorithm_count, error);
 }
 
 /* What the known limits need of the table. */
@@ -116,6 +118,11 @@ void rn_limiter_set_capacity(struct ration *r, const struct rn_ruleset *ruleset)
         least = capacity < least ? capacity : least;
     }
     __atomic_store_n(&r->capacity, least, __ATOMIC_RELAXED);
+}
+
+void rn_limiter_detach_clock(struct ration *r)
+{
+    rn_table_detach_clock(r->table);
 }
 
 uint64_t rn_limiter_capacity(const struct ration *r)
@@ -199,6 +206,7 @@ int rn_limiter_share(struct ration *r, const struct rn_hash_key *secret,
     if (!r->fallback)
         return RATION_ENOMEM;
     rn_fallback_init(r->fallback, r->table, store_fault);
+    r->host.store_fault = store_fault;
     r->store = &r->fallback->store;
     r->shelf.waits = true;
     set_secret(r, secret);
@@ -297,8 +305,13 @@ int rn_limiter_open(const struct ration_options *options, const struct rn_rulese
         return code;
     struct ration *r = calloc(1, sizeof *r);
 
-    if (r)
+    if (r) {
         rn_wait_seats_init(&r->seats);
+        r->host.own = r->own_algorithms;
+        r->host.own_count = options->own_algorithm_count;
+        for (size_t i = 0; i < r->host.own_count; i++)
+            r->own_algorithms[i] = options->own_algorithms[i];
+    }
     code = r ? fill(r, options, ruleset, error)
              : rn_error_set(error, RATION_ENOMEM, 0, "out of memory for a limiter");
     if (code != 0)
@@ -319,6 +332,7 @@ void ration_close(struct ration *r)
     rn_arena_done(&r->variants);
     rn_pin_shelf_done(&r->shelf);
     rn_signals_done(&r->signals);
+    rn_uncovered_free(r->uncovered);
     rn_teams_free(r->teams);
     pthread_mutex_destroy(&r->load_lock);
     rn_clients_done(&r->clients);

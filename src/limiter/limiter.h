@@ -25,6 +25,8 @@
 #include "limiter/usage/usage.h"
 #include "store/table.h"
 
+struct rn_uncovered; /* effect/uncovered.h */
+
 struct ration {
     struct rn_table *table;
     struct rn_store *store;       /* the table's, or `fallback` */
@@ -32,7 +34,9 @@ struct ration {
     struct rn_compiled *limits;
     size_t limit_count;
     struct rn_stats stats;
-    struct rn_shelf shelf;          /* the rules */
+    struct rn_shelf shelf;       /* the rules */
+    struct rn_ruleset_host host; /* what rules may name and must fit */
+    const struct ration_own_algorithm *own_algorithms[RATION_OWN_ALGORITHMS_MAX];
     struct rn_teams *teams;         /* their files when they were last good; under shelf.lock */
     pthread_mutex_t load_lock;      /* files are loaded one at a time */
     struct rn_clients clients;      /* overrides and bans */
@@ -48,11 +52,13 @@ struct ration {
     struct rn_hash_key reservation_seed; /* hashes the ids of reservations */
     struct rn_hash_key ticket_key;       /* this table's own, the first of these: */
     struct rn_ticket_keys ticket_keys;
-    struct rn_hash_key id_seed; /* makes ids: random, of this process */
-    struct rn_arena variants;   /* how the limits are linked */
-    uint64_t capacity;          /* live keys that fit, whatever their limits; atomically */
-    bool shadow;                /* ration_shadow_set: the whole service; atomically */
-    bool lines_in_rules;        /* a rule in force has a line; atomically */
+    struct rn_hash_key id_seed;     /* makes ids: random, of this process */
+    struct rn_arena variants;       /* how the limits are linked */
+    uint64_t capacity;              /* live keys that fit, whatever their limits; atomically */
+    bool shadow;                    /* ration_shadow_set: the whole service; atomically */
+    bool lines_in_rules;            /* a rule in force has a line; atomically */
+    bool watches_effects;           /* rn_effect_watch; then, or if memory ran out NULL: */
+    struct rn_uncovered *uncovered; /* requests that no rule covers */
 };
 
 /* From now on nodes share the limits, through the store that each thread gives to rn_fallback_use,

@@ -38,7 +38,7 @@ static RN_ASIDE int take_at_length(struct ration *r, struct ration_charge *c,
 
     rn_transaction_init(tx, r, c, 1, now_ns);
     tx->waiter = c->drain ? NULL : waiter;
-    tx->max_wait_ns = c->max_wait_ns;
+    tx->max_wait_ns = rn_transaction_patience_ns(c->max_wait_ns);
     c->error = rn_transaction_run(tx);
     if (c->error == 0 && c->drain)
         c->error = rn_state_drain(tx);
@@ -49,7 +49,7 @@ static RN_ASIDE int take_at_length(struct ration *r, struct ration_charge *c,
 /* Whether one RN_TAKE may not decide: others wait for this key, or the caller would wait. */
 static inline bool may_wait(const struct ration *r, uint64_t key, const struct ration_charge *c)
 {
-    return rn_gate_may_stand(r, key) || ((uintptr_t)c->waiter | (uint64_t)c->max_wait_ns) != 0;
+    return rn_gate_stands(r, key) || ((uintptr_t)c->waiter | (uint64_t)c->max_wait_ns) != 0;
 }
 
 static inline __attribute__((always_inline)) int
@@ -133,7 +133,7 @@ static void take_chunk(struct ration *r, struct ration_charge *c, size_t n, int6
             rn_pause_settle(r, l, &c[i], now_ns = rn_limiter_now(r, now_ns)))
             continue;
         ask_take(&k.charges[k.n], l, &c[i]);
-        if (rn_unlikely(any) && rn_lines_may_stand(r->lines, k.charges[k.n].key)) {
+        if (rn_gate_stands_if(r, k.charges[k.n].key, any)) {
             take_in_batch(r, l, &c[i], now_ns);
             continue;
         }
@@ -211,7 +211,7 @@ static inline bool check_lean(struct ration *r, struct ration_charge *c, size_t 
         if (!l->fast_path)
             return false;
         ask_take(&charges[i], l, &c[i]);
-        if (rn_unlikely(any) && rn_lines_may_stand(r->lines, charges[i].key))
+        if (rn_gate_stands_if(r, charges[i].key, any))
             return false;
         rn_table_prefetch(r->table, charges[i].key);
     }
@@ -248,7 +248,7 @@ static RN_ASIDE int check_other(struct ration *r, struct ration_charge *c, size_
 
     rn_transaction_init(tx, r, c, n, now_ns);
     tx->waiter = n != 0 && !c->drain ? c->waiter : NULL;
-    tx->max_wait_ns = n != 0 ? c->max_wait_ns : 0;
+    tx->max_wait_ns = n != 0 ? rn_transaction_patience_ns(c->max_wait_ns) : 0;
     int code = rn_transaction_run(tx);
 
     if (code == 0 && n == 1 && c->drain)

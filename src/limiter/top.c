@@ -11,19 +11,33 @@
 
 #include "limiter/limiter.h"
 
+#define UNKNOWN_NS INT64_MIN
+
 struct rn_top {
     atomic_flag busy;
     size_t count;
     uint64_t hashes[RN_TOP_ENTRIES]; /* apart from the entries: this is what is searched */
     struct ration_top entries[RN_TOP_ENTRIES];
+    /* The times of the last refusals of each entry: rings, and their places of the newest. */
+    int64_t last_ns[RN_TOP_ENTRIES][RN_TOP_LAST]; /* UNKNOWN_NS: none yet */
+    uint8_t newest[RN_TOP_ENTRIES];
 };
+
+static void forget(struct rn_top *top, size_t i)
+{
+    for (size_t k = 0; k < RN_TOP_LAST; k++)
+        top->last_ns[i][k] = UNKNOWN_NS;
+}
 
 struct rn_top *rn_top_new(void)
 {
     struct rn_top *top = calloc(1, sizeof *top);
 
-    if (top)
-        atomic_flag_clear(&top->busy);
+    if (!top)
+        return NULL;
+    atomic_flag_clear(&top->busy);
+    for (size_t i = 0; i < RN_TOP_ENTRIES; i++)
+        forget(top, i);
     return top;
 }
 
@@ -90,12 +104,37 @@ void rn_top_note(struct rn_top *top, struct rn_stripe *stripe, uint32_t limit, s
             memcpy(entry->name, c->key, entry->name_len);
         entry->name[entry->name_len] = '\0';
         rn_slice_copy(entry->rule, sizeof entry->rule, rule);
+        if (top->hashes[i] != c->hash)
+            forget(top, i);
+        top->hashes[i] = c->hash;
+        entry->hash = c->hash;
+        entry->limit = limit;
     }
-    top->hashes[i] = c->hash;
-    entry->hash = c->hash;
-    entry->limit = limit;
     entry->refused += weight;
+    unsigned newest = (top->newest[i] + 1U) % RN_TOP_LAST;
+
+    top->newest[i] = (uint8_t)newest;
+    top->last_ns[i][newest] = c->at_ns;
     unlock(top);
+}
+
+size_t rn_top_last(struct rn_top *top, uint64_t hash, int64_t at_ns[RN_TOP_LAST])
+{
+    size_t i = 0, known = 0;
+
+    while (!try_lock(top))
+        sched_yield();
+    while (i < top->count && top->hashes[i] != hash)
+        i++;
+    for (; i < top->count && known < RN_TOP_LAST; known++) {
+        int64_t last_ns = top->last_ns[i][(top->newest[i] - known) % RN_TOP_LAST];
+
+        if (last_ns == UNKNOWN_NS)
+            break;
+        at_ns[known] = last_ns;
+    }
+    unlock(top);
+    return known;
 }
 
 static int compare(const void *left, const void *right)

@@ -16,6 +16,7 @@
 
 #define RN_TOP_ENTRIES 128
 #define RN_TOP_EXACT 1024
+#define RN_TOP_LAST 8 /* refusals of an entry whose times are known */
 
 struct rn_top;
 
@@ -26,5 +27,9 @@ void rn_top_free(struct rn_top *top);
  * hash, time and key of the charge; the key may be NULL. */
 void rn_top_note(struct rn_top *top, struct rn_stripe *stripe, uint32_t limit, struct rn_slice rule,
                  const struct ration_charge *c);
+
+/* The times of the last refusals of an entry that were recorded, the newest first, on the table's
+ * clock. Returns how many; 0: there is no entry with this hash. */
+size_t rn_top_last(struct rn_top *top, uint64_t hash, int64_t at_ns[RN_TOP_LAST]);
 
 #endif

@@ -169,7 +169,8 @@ void rn_accept_close_all(struct rn_loop *loop)
 {
     for (struct rn_acceptor *acceptor = loop->acceptors, *next; acceptor; acceptor = next) {
         next = acceptor->next;
-        accept_batch(acceptor);
+        if (!acceptor->socket->stored) /* else they are for the next process */
+            accept_batch(acceptor);
         rn_timer_cancel(&loop->wheel, &acceptor->resume);
         uv_close((uv_handle_t *)&acceptor->poll, free_acceptor);
         rn_listener_release_socket(acceptor->socket);

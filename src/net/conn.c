@@ -10,6 +10,7 @@
  */
 #include <assert.h>
 #include <errno.h>
+#include <linux/sockios.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -165,12 +166,12 @@ static void update_poll(struct rn_conn *conn)
     }
 }
 
-/* Asks the protocol, which may still owe or expect something. */
+/* Asks the protocol, once it knows the connection: it may still owe or expect something. */
 static bool has_drained(struct rn_conn *conn)
 {
     bool drained = true;
 
-    if (conn->protocol->drains) {
+    if (conn->known && conn->protocol->drains) {
         conn->busy = true;
         drained = conn->protocol->drains(conn);
         conn->busy = false;
@@ -378,6 +379,11 @@ const struct rn_peer *rn_conn_peer(const struct rn_conn *conn)
     return &conn->peer;
 }
 
+bool rn_conn_is_tls(const struct rn_conn *conn)
+{
+    return conn->tls != NULL;
+}
+
 struct rn_buf *rn_conn_out(struct rn_conn *conn)
 {
     struct rn_loop *loop = conn->loop;
@@ -399,6 +405,15 @@ bool rn_conn_is_full(const struct rn_conn *conn)
     size_t fresh = conn->loop->writer == conn ? conn->loop->out.len : 0;
 
     return rn_conn_unsent(conn) + fresh > RN_CONN_FULL_BYTES;
+}
+
+size_t rn_conn_untaken(const struct rn_conn *conn)
+{
+    int bytes = 0;
+
+    if (ioctl(conn->fd, SIOCOUTQ, &bytes) != 0 || bytes < 0)
+        bytes = 0;
+    return rn_conn_unsent(conn) + (size_t)bytes;
 }
 
 void rn_conn_set_buffered(struct rn_conn *conn, size_t bytes)

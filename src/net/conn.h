@@ -95,6 +95,9 @@ struct rn_peer {
 };
 const struct rn_peer *rn_conn_peer(const struct rn_conn *conn);
 
+/* Whether the peer speaks TLS. */
+bool rn_conn_is_tls(const struct rn_conn *conn);
+
 /* Append output here. It is sent in one write when `received` (or a timer) has
  * returned. Valid until this thread uses another connection. */
 struct rn_buf *rn_conn_out(struct rn_conn *conn);
@@ -104,6 +107,10 @@ struct rn_buf *rn_conn_out(struct rn_conn *conn);
  * whose replies are much longer than requests ask after each reply. */
 #define RN_CONN_FULL_BYTES ((size_t)256 << 10)
 bool rn_conn_is_full(const struct rn_conn *conn);
+
+/* How much output the peer has not taken, here and in the kernel. For protocols that may leave some
+ * out. Costs a system call. */
+size_t rn_conn_untaken(const struct rn_conn *conn);
 
 /* How many bytes of incomplete messages the protocol buffers itself. They count towards
  * the server's input_max, like those that net buffers. */

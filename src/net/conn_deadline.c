@@ -10,6 +10,7 @@
 
 #define STALL_NS (30 * RN_SECOND_NS)
 #define LINGER_NS (2 * RN_SECOND_NS)
+#define LINGER_DRAINING_NS (RN_SECOND_NS / 2) /* clients may be waiting for the next process */
 #define HANDSHAKE_NS (10 * RN_SECOND_NS)
 
 enum reason { NONE, LINGER, STALL, SLOW, IDLE };
@@ -38,7 +39,9 @@ static struct due find_due(const struct rn_conn *conn)
     struct due due = {INT64_MAX, NONE};
 
     if (conn->life == RN_LIFE_LINGERING)
-        return sooner(due, conn->progress_ns + LINGER_NS, LINGER);
+        return sooner(due,
+                      conn->progress_ns + (conn->loop->draining ? LINGER_DRAINING_NS : LINGER_NS),
+                      LINGER);
     if (rn_conn_unsent(conn) > 0)
         due = sooner(due,
                      conn->progress_ns + (protocol->stall_ns > 0 ? protocol->stall_ns : STALL_NS),

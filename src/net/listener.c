@@ -7,6 +7,9 @@
  * other process listens there, whatever its options. Only then is the option set, and the
  * sockets of the other loops join.
  *
+ * Sockets that the last process of this service has stored with systemd are used again. There
+ * may be more or fewer of them than loops.
+ *
  * Unix: under a lock on the directory. Otherwise two daemons that start at once could both
  * find the socket of a dead one and replace each other.
  */
@@ -22,6 +25,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "net/systemd.h"
 
 #define BACKLOG 4096 /* the kernel lowers it to net.core.somaxconn */
 #define SOCKET_MODE 0660
@@ -92,15 +96,15 @@ static int listen_first(struct rn_socket *first, struct rn_address *address,
     return 0;
 }
 
-static int listen_tcp(struct rn_listener *listener, struct rn_address *address,
+static int listen_tcp(struct rn_listener *listener, size_t stored, struct rn_address *address,
                       struct ration_error *error)
 {
-    int failed = listen_first(&listener->sockets[0], address, error);
+    int failed = stored > 0 ? 0 : listen_first(&listener->sockets[0], address, error);
 
     for (size_t i = 0; failed == 0 && i < listener->count; i++) {
         struct rn_socket *socket = &listener->sockets[i];
 
-        if (i > 0) {
+        if (i > 0 && i >= stored) {
             socket->fd = open_socket(address);
             if (socket->fd >= 0)
                 set_option(socket->fd, SOL_SOCKET, SO_REUSEPORT, 1);
@@ -136,6 +140,15 @@ static int clear_path(const struct rn_address *address, struct ration_error *err
     return unlink(path) == 0 ? 0 : fail_io(error, "replace", address, errno);
 }
 
+static void own_path(struct rn_socket *socket, const struct rn_address *address,
+                     const struct stat *is)
+{
+    socket->unlinks = true;
+    socket->device = is->st_dev;
+    socket->inode = is->st_ino;
+    socket->address = *address;
+}
+
 /* Goes on without a lock if the directory cannot be locked. No client can connect before
  * listen(2), so the mode is right from the start. */
 static int listen_unix(struct rn_socket *socket, const struct rn_address *address,
@@ -156,15 +169,34 @@ static int listen_unix(struct rn_socket *socket, const struct rn_address *addres
          bind(socket->fd, &address->to.any, address->len) != 0 || chmod(path, SOCKET_MODE) != 0 ||
          lstat(path, &is) != 0 || listen(socket->fd, BACKLOG) != 0))
         failed = fail_io(error, "listen on", address, errno);
-    if (failed == 0) {
-        socket->unlinks = true;
-        socket->device = is.st_dev;
-        socket->inode = is.st_ino;
-        socket->address = *address;
-    }
+    if (failed == 0)
+        own_path(socket, address, &is);
     if (lock >= 0)
         close(lock);
     return failed;
+}
+
+/* Whether a stored socket listens on this address, and clients reach it there. */
+static bool listens_on(struct rn_socket *socket, const struct rn_address *address)
+{
+    char stored[RN_ADDRESS_TEXT], wanted[RN_ADDRESS_TEXT];
+    int v6_only = 0;
+    socklen_t len = sizeof v6_only;
+    struct stat is;
+
+    rn_address_write(&socket->address, stored);
+    rn_address_write(address, wanted);
+    if (strcmp(stored, wanted) != 0)
+        return false;
+    if (address->to.any.sa_family == AF_INET6)
+        return getsockopt(socket->fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6_only, &len) == 0 &&
+               (v6_only != 0) == !address->everywhere;
+    if (address->to.any.sa_family != AF_UNIX)
+        return true;
+    if (lstat(address->to.un.sun_path, &is) != 0 || !S_ISSOCK(is.st_mode))
+        return false;
+    own_path(socket, address, &is);
+    return true;
 }
 
 int rn_listener_open(struct rn_listener *listener, const char *text, unsigned loops,
@@ -175,18 +207,27 @@ int rn_listener_open(struct rn_listener *listener, const char *text, unsigned lo
 
     if (failed != 0)
         return failed;
+    if (listener->count > 0 && !listens_on(&listener->sockets[0], &address)) {
+        rn_systemd_drop_stored(listener->name);
+        listener->count = 0;
+    }
+    size_t stored = listener->count;
     listener->shared = address.to.any.sa_family == AF_UNIX;
-    size_t count = listener->shared ? 1 : loops;
-    listener->sockets = calloc(count, sizeof *listener->sockets);
-    if (!listener->sockets)
+    size_t count = listener->shared ? 1 : stored > loops ? stored : loops;
+    void *sockets = realloc(listener->sockets, count * sizeof *listener->sockets);
+    if (!sockets)
         return rn_error_set(error, RATION_ENOMEM, 0, "out of memory");
+    listener->sockets = sockets;
     listener->count = count;
     for (size_t i = 0; i < count; i++) {
-        listener->sockets[i].fd = -1;
+        if (i >= stored)
+            listener->sockets[i] = (struct rn_socket){.fd = -1};
         listener->sockets[i].users = listener->shared ? loops : 1;
     }
-    failed = listener->shared ? listen_unix(&listener->sockets[0], &address, error)
-                              : listen_tcp(listener, &address, error);
+    if (!listener->shared)
+        failed = listen_tcp(listener, stored, &address, error);
+    else if (stored == 0)
+        failed = listen_unix(&listener->sockets[0], &address, error);
     rn_address_write(&address, listener->address);
     return failed;
 }
@@ -197,8 +238,8 @@ static void close_socket(struct rn_socket *socket)
     struct stat is;
 
     /* The path may name another process's socket by now. */
-    if (socket->unlinks && lstat(path, &is) == 0 && is.st_dev == socket->device &&
-        is.st_ino == socket->inode)
+    if (socket->unlinks && !socket->stored && lstat(path, &is) == 0 &&
+        is.st_dev == socket->device && is.st_ino == socket->inode)
         unlink(path);
     if (socket->fd >= 0)
         close(socket->fd);

@@ -20,6 +20,7 @@ struct rn_socket {
     _Atomic unsigned users;
     bool is_tcp;
     bool unlinks; /* a unix socket whose file we remove */
+    bool stored;  /* systemd has it, too, and passes it to the next process of this service */
     dev_t device;
     ino_t inode;
     struct rn_address address; /* with the real port */
@@ -49,10 +50,12 @@ struct rn_listener {
     struct rn_tally *tallies; /* one for each loop */
     size_t count;
     struct rn_socket *sockets;
+    bool passed; /* by a socket unit of systemd */
     bool shared; /* all loops poll each socket; else each loop has its own */
 };
 
-/* `loops`: how many poll it. */
+/* `loops`: how many poll it. Uses the stored sockets that the listener has already, if they are
+ * those of this address; else has systemd drop them. */
 int rn_listener_open(struct rn_listener *listener, const char *address, unsigned loops,
                      struct ration_error *error);
 /* Closes the sockets that still have users, and frees the memory. */

@@ -51,6 +51,7 @@ struct rn_loop {
     size_t accepted;           /* how many of `conns` are not outgoing: a drain waits for these */
     bool accept_later;         /* does not accept yet */
     bool draining;
+    _Atomic bool asked_sign; /* of life, for the watchdog of systemd */
     _Atomic bool crowded;    /* another loop needs room for a connection */
     _Atomic size_t cut_from; /* too much incomplete input: end messages from this size on;
                                 0: nothing to do */
@@ -79,7 +80,8 @@ void rn_loop_cut(struct rn_loop *loop);
 int rn_accept_open(struct rn_loop *loop, struct rn_listener *listener, struct rn_socket *socket);
 /* The end of accept_later. */
 void rn_accept_start_all(struct rn_loop *loop);
-/* Accepts the clients that wait already, then no more. */
+/* Accepts the clients that wait already, then no more. Those of stored sockets are left for the
+ * next process of this service. */
 void rn_accept_close_all(struct rn_loop *loop);
 
 /* Sets the wheel's time to that of the loop's current round. */

@@ -12,17 +12,28 @@
 #include "net/server_internal.h"
 #include "net/systemd.h"
 
-#define OWN_FILES 32       /* state, journal, rules, certificates and their readers */
-#define FILES_OF_LOOP 8    /* listeners, libuv's own, a connection to Redis */
-#define CONNECTIONS_MIN 16 /* even with fewer descriptors */
-#define CONTROL_CONNECTIONS 32
+#define OWN_FILES 32            /* state, journal, rules, certificates and their readers */
+#define FILES_OF_LOOP 8         /* listeners, libuv's own, a connection to Redis */
+#define CONNECTIONS_MIN 16      /* even with fewer descriptors */
+#define CONTROL_CONNECTIONS 160 /* of the control loop, some of which may stay for long */
+#define FEW_FILES 1024          /* with fewer descriptors, it has */
+#define CONTROL_CONNECTIONS_FEW 32
 #define WORKERS_MAX 1024
+
+static uint32_t count_control_connections(void)
+{
+    struct rlimit files;
+
+    return getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < FEW_FILES
+               ? CONTROL_CONNECTIONS_FEW
+               : CONTROL_CONNECTIONS;
+}
 
 /* To what the file descriptors allow. */
 static void limit_connections(struct rn_server_options *options)
 {
     rlim_t others = OWN_FILES + FILES_OF_LOOP * ((rlim_t)options->workers + 1) +
-                    CONTROL_CONNECTIONS + options->other_files;
+                    count_control_connections() + options->other_files;
     uint32_t most = CONNECTIONS_MIN, asked = options->connections_max;
     struct rlimit files;
 
@@ -57,7 +68,8 @@ int rn_server_new(const struct rn_server_options *options, struct rn_server **ou
     }
     limit_connections(&server->options);
     server->quota = rn_conn_quota_new(server->options.connections_max, options->per_address_max);
-    server->control_quota = rn_conn_quota_new(CONTROL_CONNECTIONS, options->per_address_max);
+    server->control_max = count_control_connections();
+    server->control_quota = rn_conn_quota_new(server->control_max, options->per_address_max);
     int failed = server->quota && server->control_quota
                      ? rn_loop_init(&server->control, server, server->options.workers)
                      : UV_ENOMEM;
@@ -196,6 +208,11 @@ void rn_server_counts(const struct rn_server *server, const char *name,
 uint64_t rn_server_unfinished(const struct rn_server *server)
 {
     return atomic_load_explicit(&server->unfinished, memory_order_relaxed);
+}
+
+uint32_t rn_server_control_connections(const struct rn_server *server)
+{
+    return server->control_max;
 }
 
 struct rn_loop *rn_server_control(struct rn_server *server)

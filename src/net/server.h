@@ -7,7 +7,9 @@
  *
  * Each worker has its own TCP socket for an address (SO_REUSEPORT), but a second daemon on
  * the same address is an error. Unix sockets and those passed by systemd (LISTEN_FDS) are
- * shared by the loops.
+ * shared by the loops. Where systemd has a store for it ($FDSTORE), sockets stay open from one
+ * process of the service to the next. If systemd watches ($WATCHDOG_USEC), it hears from us only
+ * while all loops run.
  */
 #ifndef RN_NET_SERVER_H
 #define RN_NET_SERVER_H
@@ -104,6 +106,8 @@ void rn_server_counts(const struct rn_server *server, const char *name,
 /* Bytes that count towards input_max now. Any thread. */
 uint64_t rn_server_unfinished(const struct rn_server *server);
 
+/* How many connections the control loop may have. */
+uint32_t rn_server_control_connections(const struct rn_server *server);
 /* The control loop. */
 struct rn_loop *rn_server_control(struct rn_server *server);
 /* 0 to workers - 1, or `workers` for the control loop. */

@@ -22,6 +22,7 @@ struct rn_server {
     struct rn_server_options options;
     struct rn_conn_quota *quota,
         *control_quota;           /* for connections on workers; on the control loop */
+    uint32_t control_max;         /* the total of the latter */
     _Atomic size_t unfinished;    /* bytes of incomplete input of all connections */
     _Atomic size_t largest;       /* at least that of the connection with the most */
     _Atomic bool crowded;         /* a worker asks the others to make room */
@@ -33,7 +34,8 @@ struct rn_server {
     struct rn_loop control;
     const struct rn_server_calls *calls;
     uv_signal_t terminate, interrupt, hangup;
-    uv_timer_t tick, deadline;
+    uv_timer_t tick, deadline, watchdog;
+    _Atomic unsigned silent; /* workers that have not given the sign of life that was asked for */
     struct rn_watch watch, tls_watch;
     pthread_mutex_t tls_lock; /* protects `tls`: the control thread writes it, all read it */
     struct rn_tls *tls;       /* NULL: no listener uses TLS */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Running a server: starting workers, signals, and stopping.
+ * Running a server: starting workers, signals, the watchdog, and stopping.
  *
  * A stop drains the workers first. The control loop accepts until they have ended, so that
  * health checks get an answer, and drains last.
@@ -11,8 +11,10 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "net/server_internal.h"
+#include "net/systemd.h"
 
 #define TICK_MS 100
+#define WATCHDOG_PART 4 /* signs of life in the time that systemd waits for one */
 
 static void wake_workers(struct rn_server *server)
 {
@@ -23,6 +25,8 @@ static void wake_workers(struct rn_server *server)
 
 static void on_worker_woken(struct rn_loop *loop)
 {
+    if (atomic_exchange(&loop->asked_sign, false))
+        atomic_fetch_sub(&loop->server->silent, 1);
     rn_shed_as_asked(loop);
     if (loop->accept_later && atomic_load(&loop->server->accepting))
         rn_accept_start_all(loop);
@@ -110,6 +114,20 @@ static void on_tick(uv_timer_t *timer)
         rn_loop_wake(&server->control);
 }
 
+/* Tells systemd that we live, unless a worker has been silent since the last time. */
+static void on_watchdog(uv_timer_t *timer)
+{
+    struct rn_server *server = timer->data;
+
+    if (atomic_load(&server->stopping) || atomic_load(&server->silent) != 0)
+        return;
+    rn_systemd_notify("WATCHDOG=1");
+    atomic_store(&server->silent, server->options.workers);
+    for (unsigned i = 0; i < server->options.workers; i++)
+        atomic_store(&server->workers[i]->loop.asked_sign, true);
+    wake_workers(server);
+}
+
 static void start_control(struct rn_server *server)
 {
     uv_loop_t *uv = &server->control.uv;
@@ -128,7 +146,8 @@ static void start_control(struct rn_server *server)
     }
     uv_timer_init(uv, &server->tick);
     uv_timer_init(uv, &server->deadline);
-    server->tick.data = server->deadline.data = server;
+    uv_timer_init(uv, &server->watchdog);
+    server->tick.data = server->deadline.data = server->watchdog.data = server;
     if (server->calls->tick)
         uv_timer_start(&server->tick, on_tick, TICK_MS, TICK_MS);
 }
@@ -139,12 +158,13 @@ static int open_acceptors(struct rn_loop *loop, bool is_control)
     int failed = 0;
 
     for (struct rn_listener *l = loop->server->listeners; failed == 0 && l; l = l->next) {
+        size_t loops = is_control ? 1 : loop->server->options.workers;
         size_t own = is_control ? 0 : loop->index;
 
         if (l->on_control != is_control)
             continue;
         for (size_t i = 0; failed == 0 && i < l->count; i++)
-            if (l->shared || i == own)
+            if (l->shared || i % loops == own)
                 failed = rn_accept_open(loop, l, &l->sockets[i]);
     }
     return failed;
@@ -210,10 +230,16 @@ int rn_server_run(struct rn_server *server, const struct rn_server_calls *calls,
         server->quietest_ns = NULL;
         return rn_error_set(error, RATION_ENOMEM, 0, "out of memory");
     }
+    size_t room = rn_systemd_store_size();
+    for (struct rn_listener *l = server->listeners; l; l = l->next)
+        rn_systemd_store_sockets(l, &room);
     start_control(server);
     int failed = open_acceptors(&server->control, true);
     for (unsigned i = 0; failed == 0 && i < server->options.workers; i++)
         failed = start_worker(server, i);
+    uint64_t watchdog_ms = (uint64_t)(rn_systemd_watchdog_ns() / WATCHDOG_PART / 1000000);
+    if (failed == 0 && watchdog_ms > 0)
+        uv_timer_start(&server->watchdog, on_watchdog, 0, watchdog_ms);
     if (failed == 0 && calls->ready)
         calls->ready(calls->arg);
     if (failed != 0) {
@@ -243,6 +269,7 @@ int rn_server_run(struct rn_server *server, const struct rn_server_calls *calls,
     uv_signal_stop(&server->hangup);
     uv_timer_stop(&server->tick);
     uv_timer_stop(&server->deadline);
+    uv_timer_stop(&server->watchdog);
     return failed == 0 ? 0
                        : rn_error_set(error, RATION_EIO, 0, "cannot start the workers: %s",
                                       uv_strerror(failed));

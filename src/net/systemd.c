@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Socket activation: systemd passes $LISTEN_FDS file descriptors, from 3 on, to the
- * process $LISTEN_PID. $LISTEN_FDNAMES has their names, separated by colons; several may
- * have the same name, for instance one for IPv4 and one for IPv6.
+ * Sockets: systemd passes $LISTEN_FDS file descriptors, from 3 on, to the process
+ * $LISTEN_PID. $LISTEN_FDNAMES has their names, separated by colons; several may have the
+ * same name, for instance one for IPv4 and one for IPv6. Those of a socket unit have the
+ * name of a listener. Those that the last process of this service has stored
+ * (FileDescriptorStoreMax=) have the same name after "stored-".
  */
 #include "net/systemd.h"
 
@@ -12,21 +14,50 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/number.h"
 #include "net/listener.h"
 
 #define FIRST_FD 3
+#define STORED "stored-"
+#define SEND_WAIT_S 1
 
-/* 0: the variable is not set. */
-static unsigned long read_variable(const char *variable)
+/* 0: the variable is not set, or is no number. */
+static uint64_t read_variable(const char *variable)
 {
     const char *text = getenv(variable);
+    size_t pos = 0;
+    uint64_t n;
 
-    return text ? strtoul(text, NULL, 10) : 0;
+    return text && rn_number_parse(text, strlen(text), &pos, &n, NULL) == 0 && text[pos] == '\0'
+               ? n
+               : 0;
+}
+
+/* Finds the next descriptor, from *fd on, that was passed under this name after `prefix`. False:
+ * there is none. */
+static bool find_passed(const char *prefix, const char *name, int *fd)
+{
+    const char *names = getenv("LISTEN_FDNAMES");
+    bool for_us = names && read_variable("LISTEN_PID") == (uint64_t)getpid();
+    uint64_t count = for_us ? read_variable("LISTEN_FDS") : 0;
+
+    for (int i = FIRST_FD; (uint64_t)i - FIRST_FD < count && names; i++) {
+        size_t len = strcspn(names, ":"), before = strlen(prefix);
+
+        if (i >= *fd && len == before + strlen(name) && strncmp(names, prefix, before) == 0 &&
+            strncmp(names + before, name, len - before) == 0) {
+            *fd = i;
+            return true;
+        }
+        names = names[len] == ':' ? names + len + 1 : NULL;
+    }
+    return false;
 }
 
 static int adopt(struct rn_listener *listener, int fd, unsigned loops, struct ration_error *error)
@@ -51,58 +82,132 @@ static int adopt(struct rn_listener *listener, int fd, unsigned loops, struct ra
     return 0;
 }
 
-int rn_systemd_take_sockets(struct rn_listener *listener, unsigned loops, bool *taken,
-                            struct ration_error *error)
+static int adopt_all(struct rn_listener *listener, const char *prefix, unsigned loops,
+                     struct ration_error *error)
 {
-    const char *names = getenv("LISTEN_FDNAMES");
-    bool for_us = names && read_variable("LISTEN_PID") == (unsigned long)getpid();
-    size_t passed = for_us ? read_variable("LISTEN_FDS") : 0;
     int failed = 0;
 
-    *taken = false;
-    for (size_t i = 0; i < passed && failed == 0 && names; i++) {
-        struct rn_slice name = {names, strcspn(names, ":")};
-
-        names = names[name.len] == ':' ? names + name.len + 1 : NULL;
-        if (!rn_slice_is(name, listener->name))
-            continue;
+    for (int fd = FIRST_FD; failed == 0 && find_passed(prefix, listener->name, &fd); fd++) {
         void *more = realloc(listener->sockets, (listener->count + 1) * sizeof(struct rn_socket));
+
         if (!more)
             return rn_error_set(error, RATION_ENOMEM, 0, "out of memory");
         listener->sockets = more;
-        failed = adopt(listener, FIRST_FD + (int)i, loops, error);
-        *taken = true;
+        failed = adopt(listener, fd, loops, error);
     }
     if (listener->count > 0)
         rn_address_write(&listener->sockets[0].address, listener->address);
-    listener->shared = *taken;
     return failed;
 }
 
-bool rn_systemd_notify(const char *state)
+int rn_systemd_take_sockets(struct rn_listener *listener, unsigned loops, bool *taken,
+                            struct ration_error *error)
+{
+    int failed = adopt_all(listener, "", loops, error);
+
+    listener->passed = listener->shared = *taken = listener->count > 0;
+    if (listener->passed)
+        rn_systemd_drop_stored(listener->name);
+    else if (failed == 0)
+        failed = adopt_all(listener, STORED, 1, error);
+    for (size_t i = 0; i < listener->count; i++)
+        listener->sockets[i].stored = !listener->passed;
+    return failed;
+}
+
+/* Sends a state to $NOTIFY_SOCKET, with a file descriptor unless that is -1. A service manager that
+ * is busy is waited for, one that hangs is not; WATCHDOG=1 waits for none, for it is repeated. */
+static bool send_state(const char *text, size_t len, int fd)
 {
     const char *target = getenv("NOTIFY_SOCKET");
     struct sockaddr_un to = {.sun_family = AF_UNIX};
     size_t path_len = target ? strlen(target) : 0;
-    char text[512];
-    int len = snprintf(text, sizeof text, "%s", state);
+    union {
+        struct cmsghdr header;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } control = {.bytes = {0}};
+    struct iovec part = {(char *)text, len};
+    struct msghdr message = {.msg_name = &to,
+                             .msg_namelen =
+                                 (socklen_t)(offsetof(struct sockaddr_un, sun_path) + path_len),
+                             .msg_iov = &part,
+                             .msg_iovlen = 1};
 
     /* "/path", or "@name" in the abstract name space. */
-    if (path_len == 0 || (target[0] != '/' && target[0] != '@') || path_len >= sizeof to.sun_path ||
-        len < 0 || (size_t)len >= sizeof text)
+    if (path_len == 0 || (target[0] != '/' && target[0] != '@') || path_len >= sizeof to.sun_path)
         return false;
     memcpy(to.sun_path, target, path_len);
     if (target[0] == '@')
         to.sun_path[0] = '\0';
-    if (strncmp(state, "RELOADING=1", 11) == 0)
+    if (fd >= 0) {
+        message.msg_control = control.bytes;
+        message.msg_controllen = sizeof control.bytes;
+        control.header = (struct cmsghdr){
+            .cmsg_len = CMSG_LEN(sizeof fd), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
+        memcpy(CMSG_DATA(&control.header), &fd, sizeof fd);
+    }
+    int through = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (through < 0)
+        return false;
+    bool repeats = strncmp(text, "WATCHDOG=1", len) == 0;
+    setsockopt(through, SOL_SOCKET, SO_SNDTIMEO, &(struct timeval){.tv_sec = SEND_WAIT_S},
+               sizeof(struct timeval));
+    ssize_t sent = sendmsg(through, &message, MSG_NOSIGNAL | (repeats ? MSG_DONTWAIT : 0));
+    close(through);
+    return sent > 0;
+}
+
+bool rn_systemd_notify(const char *state)
+{
+    char text[512];
+    int len = snprintf(text, sizeof text, "%s", state);
+
+    if (len >= 0 && (size_t)len < sizeof text && strncmp(state, "RELOADING=1", 11) == 0)
         len += snprintf(text + len, sizeof text - (size_t)len, "\nMONOTONIC_USEC=%lld",
                         (long long)(rn_clock_read_ns(CLOCK_MONOTONIC) / 1000));
-    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    if (fd < 0)
-        return false;
-    ssize_t sent =
-        sendto(fd, text, strnlen(text, (size_t)len), MSG_NOSIGNAL, (const struct sockaddr *)&to,
-               (socklen_t)(offsetof(struct sockaddr_un, sun_path) + path_len));
-    close(fd);
-    return sent > 0;
+    return len >= 0 && (size_t)len < sizeof text && send_state(text, (size_t)len, -1);
+}
+
+int64_t rn_systemd_watchdog_ns(void)
+{
+    uint64_t us = read_variable("WATCHDOG_USEC");
+    bool for_us = !getenv("WATCHDOG_PID") || read_variable("WATCHDOG_PID") == (uint64_t)getpid();
+
+    return for_us && us <= INT64_MAX / 1000 ? (int64_t)us * 1000 : 0;
+}
+
+/* --- the store ------------------------------------------------------------------------------- */
+
+size_t rn_systemd_store_size(void)
+{
+    return getenv("NOTIFY_SOCKET") ? read_variable("FDSTORE") : 0;
+}
+
+/* FDPOLL=0: systemd must not drop a descriptor because of what poll(2) says of it. */
+void rn_systemd_store_sockets(struct rn_listener *listener, size_t *room)
+{
+    char text[256];
+    int len =
+        snprintf(text, sizeof text, "FDSTORE=1\nFDPOLL=0\nFDNAME=" STORED "%s", listener->name);
+
+    for (size_t i = 0; !listener->passed && i<listener->count && * room> 0; i++) {
+        struct rn_socket *socket = &listener->sockets[i];
+
+        socket->stored = socket->stored || send_state(text, (size_t)len, socket->fd);
+        *room = socket->stored ? *room - 1 : 0; /* one that hangs is not waited for again */
+    }
+}
+
+void rn_systemd_drop_stored(const char *name)
+{
+    char text[256];
+    bool any = false;
+
+    for (int fd = FIRST_FD; find_passed(STORED, name, &fd); fd++) {
+        close(fd);
+        any = true;
+    }
+    int len = snprintf(text, sizeof text, "FDSTOREREMOVE=1\nFDNAME=" STORED "%s", name);
+    if (any)
+        send_state(text, (size_t)len, -1);
 }

@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "front/front.h"
+#include "limiter/effect/effect.h"
 #include "limiter/rulebook/book.h"
 #include "limiter/rulebook/reload.h"
 #include "limiter/signals/signals.h"
@@ -65,6 +66,7 @@ static void stopping(void *arg)
     struct rn_rationd *d = arg;
 
     rn_membership_leave(&d->membership);
+    rn_front_end_streams(&d->front);
     rn_log(RN_LOG_INFO, "daemon.stopping", RN_LOG_NUMBER("drain_seconds", DRAIN_NS / RN_SECOND_NS));
     rn_systemd_notify("STOPPING=1");
 }
@@ -162,8 +164,9 @@ static void check_usage(struct rn_rationd *d)
     d->usage_other = totals.other;
 }
 
-/* Looks at signals, logs bans that rules have begun, does reloads that had to wait, reads databases
- * whose files have changed, and overrides and bans that another process has changed. */
+/* Looks at signals, samples decisions, logs bans that rules have begun, does reloads that had to
+ * wait, reads databases whose files have changed, and overrides and bans that another process has
+ * changed. */
 static void tick(void *arg, int64_t now_ns)
 {
     struct rn_rationd *d = arg;
@@ -173,6 +176,7 @@ static void tick(void *arg, int64_t now_ns)
     rn_signals_tick(d->limiter, &(struct rn_signals_events){NULL, log_factor, log_stale},
                     RATION_NOW);
     rn_poller_tick(&d->poller);
+    rn_front_sample(&d->front);
     check_usage(d);
     rn_front_log_bans(&d->front);
     if (!d->options.shares)
@@ -193,12 +197,17 @@ static bool listen_on(struct rn_rationd *d, const char *name, enum rn_rationd_se
                       enum rn_server_where where, const struct rn_protocol *protocol)
 {
     const char *address = d->options.values[setting];
+    char given[RN_SOURCE_MAX];
     struct ration_error error;
 
-    if (strcmp(address, "none") == 0)
+    if (strcmp(address, "none") == 0) {
+        rn_systemd_drop_stored(name);
         return true;
+    }
     if (rn_server_listen(d->server, name, address, where, protocol, &d->front, &error) != 0)
-        return rn_rationd_fail("--%s %s: %s", name, address, error.text);
+        return rn_rationd_fail("%s %s: %s",
+                               rn_rationd_options_given_as(&d->options, setting, given), address,
+                               error.text);
     if (d->options.secure[setting])
         rn_server_tls_enable(d->server, name);
     return true;
@@ -254,6 +263,7 @@ static bool open_limiter(struct rn_rationd *d, struct rn_ruleset *ruleset)
         goto failed;
     }
     ration_waiting_set_most(d->limiter, d->options.waiting);
+    rn_effect_watch(d->limiter);
     if (d->options.state && !follow_state_link(&d->options))
         goto failed;
     if (wanted > machine) /* the kernel grants memory as keys arrive */
@@ -291,6 +301,7 @@ static void configure_front(struct rn_rationd *d)
     d->front.trust_local = o->trust_local;
     d->front.drain_ns = DRAIN_NS;
     d->front.rules_loaded_ns = d->front.started_ns;
+    d->front.publishes = o->publish != 0;
     d->front.log_keys = o->log_keys;
     d->front.grpc_age_ns = o->grpc_max_age * RN_SECOND_NS;
     d->front.rls = (struct rn_rls_extra){o->rls_headers, o->rls_metadata, o->rls_quota_mode};
@@ -375,11 +386,15 @@ int main(int argc, char **argv)
     struct rlimit limit;
     int status = EXIT_USAGE;
 
+    if (argc > 1 && strcmp(argv[1], "__complete") == 0) { /* asked by completions/ */
+        rn_rationd_complete(argc - 2, argv + 2);
+        return EXIT_SUCCESS;
+    }
     if (!rn_rationd_options_read(&d.options, argc, argv))
         return EXIT_USAGE;
     if (d.options.help || d.options.version) {
         if (d.options.help)
-            fputs(rn_rationd_options_help, stdout);
+            rn_rationd_options_put_help();
         else
             printf("rationd %s\n", ration_version());
         return EXIT_SUCCESS;

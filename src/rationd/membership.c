@@ -15,6 +15,8 @@ static int use_rules(void *arg, struct rn_slice text)
     int code = text.data ? rn_front_put_rules(front, NULL, text, author, &report)
                          : front->daemon.reload(front->daemon.arg, author, &report);
 
+    if (code == 0)
+        rn_front_note_rules(front, author, RN_VERSION_OTHER_NODE, 0);
     rn_front_log_report(report);
     ration_report_free(report);
     return code;
@@ -174,6 +176,15 @@ static void keep_rules_beside_state(struct rn_membership *membership)
                  membership->options->state);
 }
 
+static void open_versions(struct rn_membership *membership)
+{
+    char path[sizeof membership->options->state_path + sizeof ".versions"];
+    const char *state = membership->options->state;
+
+    snprintf(path, sizeof path, "%s.versions", state ? state : "");
+    rn_front_open_versions(membership->front, state ? path : NULL);
+}
+
 void rn_membership_begin(struct rn_membership *membership, struct rn_shared_store *shared,
                          struct rn_front *front)
 {
@@ -189,8 +200,11 @@ void rn_membership_begin(struct rn_membership *membership, struct rn_shared_stor
     keep_rules_beside_state(membership);
     if (membership->rules_path[0])
         options.rules_path = membership->rules_path;
-    if (!redis || rn_fleet_new(membership->loop, redis, front->limiter, &options,
-                               &membership->fleet, &error) != 0) {
+    bool joined = redis && rn_fleet_new(membership->loop, redis, front->limiter, &options,
+                                        &membership->fleet, &error) == 0;
+
+    open_versions(membership);
+    if (!joined) {
         rn_log(RN_LOG_ERROR, "fleet.unusable",
                RN_LOG_TEXT("error", rn_slice_of(redis ? error.text : "Redis cannot be used")));
         return;
@@ -216,13 +230,13 @@ void rn_membership_begin_alone(struct rn_membership *membership,
 
     *membership = (struct rn_membership){.options = options, .front = front};
     keep_rules_beside_state(membership);
-    if (!membership->rules_path[0])
-        return;
-    front->fleet = (struct rn_front_fleet){.arg = membership, .rules_changed = on_rules_kept};
-    if (!rn_rules_file_load(membership->rules_path, &membership->kept, &made_us))
-        return;
-    rn_front_put_rules(front, membership->rules_path, rn_buf_slice(&membership->kept),
-                       (struct rn_author){.by = RN_SLICE("state")}, &report);
+    if (membership->rules_path[0]) {
+        front->fleet = (struct rn_front_fleet){.arg = membership, .rules_changed = on_rules_kept};
+        if (rn_rules_file_load(membership->rules_path, &membership->kept, &made_us))
+            rn_front_put_rules(front, membership->rules_path, rn_buf_slice(&membership->kept),
+                               (struct rn_author){.by = RN_SLICE("state")}, &report);
+    }
+    open_versions(membership);
     rn_front_log_report(report);
     ration_report_free(report);
 }

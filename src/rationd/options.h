@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Settings of rationd, from the command line, the `server:` section of the rules and the
- * environment, in this order.
+ * Settings of rationd, from the command line, the environment and the `server:` section of the
+ * rules, in this order.
  */
 #ifndef RN_RATIOND_OPTIONS_H
 #define RN_RATIOND_OPTIONS_H
@@ -18,11 +18,12 @@
 
 #define RN_CONFIGS_MAX 64
 
-/* All settings with a value. The name is the same on the command line and, with _ for -, in the
- * section. */
+/* All settings with a value, in the order of --help. The name is the same on the command line, with
+ * _ for - in the section, and RATION_NAME in the environment. */
 enum rn_rationd_setting {
     RN_SET_HTTP,
     RN_SET_RESP,
+    RN_SET_GRPC,
     RN_SET_ADMIN,
     RN_SET_STATE,
     RN_SET_MEMORY,
@@ -35,11 +36,11 @@ enum rn_rationd_setting {
     RN_SET_TRUST_LOCAL,
     RN_SET_ADMIN_TOKEN,
     RN_SET_ADMIN_TOKEN_FILE,
-    RN_SET_LOG_KEYS,
+    RN_SET_GRPC_MAX_AGE,
+    RN_SET_PUBLISH,
     RN_SET_LOG_FORMAT,
     RN_SET_LOG_LEVEL,
-    RN_SET_GRPC,
-    RN_SET_GRPC_MAX_AGE,
+    RN_SET_LOG_KEYS,
     RN_SET_RLS_HEADERS,
     RN_SET_RLS_METADATA,
     RN_SET_RLS_QUOTA_MODE,
@@ -58,12 +59,19 @@ enum rn_rationd_setting {
     RN_SET_COUNT,
 };
 
+enum rn_rationd_source {
+    RN_FROM_DEFAULT,
+    RN_FROM_SECTION,
+    RN_FROM_ENVIRONMENT,
+    RN_FROM_COMMAND_LINE,
+};
+
 struct rn_rationd_options {
     const char *configs[RN_CONFIGS_MAX];
     size_t config_count;
     bool check, version, help;
     const char *values[RN_SET_COUNT]; /* NULL: not given. Live as long as the process. */
-    bool from_file[RN_SET_COUNT];
+    enum rn_rationd_source source[RN_SET_COUNT];
 
     /* Parsed values, after rn_rationd_options_resolve. */
     uint64_t memory_bytes; /* 0: as in the file, or the default */
@@ -75,8 +83,9 @@ struct rn_rationd_options {
     bool trust_local;        /* callers on this machine need no token */
     struct rn_token *tokens; /* for all other callers; live as long as the process */
     size_t token_count;
-    uint32_t grpc_max_age; /* seconds; 0: for ever */
+    uint32_t grpc_max_age; /* seconds; 0: never */
     bool rls_headers, rls_metadata, rls_quota_mode;
+    unsigned publish; /* 0: off, 1: public */
     enum rn_log_keys log_keys;
     enum rn_log_format log_format;
     enum rn_log_level log_level;
@@ -93,14 +102,24 @@ struct rn_rationd_options {
     bool secure[RN_SET_COUNT]; /* listeners that use TLS */
 };
 
-/* Parses the command line. False after an error message on stderr. */
+/* Parses the command line; without --config, takes RATION_CONFIG. False after an error message on
+ * stderr. */
 bool rn_rationd_options_read(struct rn_rationd_options *options, int argc, char **argv);
-/* Adds settings from the ruleset (may be NULL), then from the environment. Parses all values and
+/* Adds settings from the environment, then from the ruleset (may be NULL). Parses all values and
  * sets up the log. False after an error message. */
 bool rn_rationd_options_resolve(struct rn_rationd_options *options,
                                 const struct rn_ruleset *ruleset);
 
-extern const char rn_rationd_options_help[];
+#define RN_SOURCE_MAX 64
+
+/* How a setting was given, for messages: `--http` or `RATION_HTTP`. Returns `name`. */
+const char *rn_rationd_options_given_as(const struct rn_rationd_options *options,
+                                        enum rn_rationd_setting which, char name[RN_SOURCE_MAX]);
+
+/* option_table.c: prints what --help does. */
+void rn_rationd_options_put_help(void);
+/* completion.c: prints what the last word may become, for shells. */
+void rn_rationd_complete(int argc, char **argv);
 
 /* Prints `rationd: ` and a line on stderr. Returns false, for callers that have failed. */
 bool rn_rationd_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));

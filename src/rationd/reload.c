@@ -54,10 +54,13 @@ int rn_rationd_reload(void *arg, struct rn_author author, struct ration_report *
 /* Reloads and logs the errors. */
 static void reload_and_log(void *arg, const char *by)
 {
+    struct rn_author author = {.by = rn_slice_of(by)};
+    struct rn_rationd *d = arg;
     struct ration_report *report = NULL;
 
     rn_systemd_notify("RELOADING=1");
-    rn_rationd_reload(arg, (struct rn_author){.by = rn_slice_of(by)}, &report);
+    if (rn_rationd_reload(d, author, &report) == 0)
+        rn_front_note_rules(&d->front, author, RN_VERSION_FILES, 0);
     rn_front_log_report(report);
     ration_report_free(report);
     rn_systemd_notify("READY=1");

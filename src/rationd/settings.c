@@ -2,9 +2,11 @@
 /*
  * Reads the values of settings: first by the table, then those that depend on others.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -14,32 +16,6 @@
 #include "rules/report/report.h"
 
 /* --- one value ------------------------------------------------------------------------------ */
-
-/* 64M, 1G, 262144K, 1048576; K, KB and KiB are the same. */
-static bool read_size(const char *text, uint64_t *bytes)
-{
-    static const char units[] = "kmgt";
-    size_t pos = 0;
-    const char *rest, *unit;
-    uint64_t n;
-
-    if (rn_number_parse(text, strlen(text), &pos, &n, NULL) != 0)
-        return false;
-    rest = text + pos + (text[pos] == ' ');
-    unit = *rest ? strchr(units, *rest | 0x20) : NULL;
-    if (*rest && !unit)
-        return false;
-    if (unit) {
-        unsigned shift = 10 * (unsigned)(unit - units + 1);
-
-        if (n > UINT64_MAX >> shift)
-            return false;
-        n <<= shift;
-        rest++;
-    }
-    *bytes = n;
-    return *rest == '\0' || strcmp(rest, "B") == 0 || strcmp(rest, "iB") == 0;
-}
 
 _Static_assert(sizeof(enum rn_log_level) == sizeof(unsigned), "read_value() writes enums as that");
 
@@ -62,7 +38,7 @@ static bool read_value(const struct rn_rationd_spec *spec, const char *text, voi
         *(uint32_t *)to = (uint32_t)n;
         return true;
     case RN_SPEC_SIZE:
-        return read_size(text, to) && *(uint64_t *)to >= (uint64_t)spec->min;
+        return rn_number_parse_size(text, to) && *(uint64_t *)to >= (uint64_t)spec->min;
     case RN_SPEC_TIME:
         return rn_number_parse_duration(text, len, &pos, to, NULL) == 0 && pos == len &&
                *(int64_t *)to >= spec->min && *(int64_t *)to <= spec->max;
@@ -79,7 +55,24 @@ static bool read_value(const struct rn_rationd_spec *spec, const char *text, voi
 
 /* --- secrets ------------------------------------------------------------------------------ */
 
-/* Reads secrets from files: each replaces the value of the other setting. */
+/* The file of a credential that systemd has for this service, from malloc; NULL: there is none.
+ * It lives as long as the process. One that cannot be looked at is there: the reader complains. */
+static const char *find_credential(const char *name)
+{
+    const char *directory = getenv("CREDENTIALS_DIRECTORY");
+    char *path = NULL;
+    struct stat is;
+
+    if (directory && asprintf(&path, "%s/%s", directory, name) < 0)
+        return NULL;
+    if (path && (lstat(path, &is) == 0 || errno != ENOENT))
+        return path;
+    free(path);
+    return NULL;
+}
+
+/* Reads secrets from files: each replaces the value of the other setting. A secret that is not set
+ * otherwise may be a credential with the name of its setting. */
 static bool read_secret_files(struct rn_rationd_options *o, const struct rn_ruleset *ruleset)
 {
     static const struct {
@@ -91,11 +84,15 @@ static bool read_secret_files(struct rn_rationd_options *o, const struct rn_rule
 
     for (size_t i = 0; i < sizeof secrets / sizeof *secrets; i++) {
         const char *path = o->values[secrets[i].file], **value = &o->values[secrets[i].value];
+        bool given = *value && **value && *value != rn_rationd_specs[secrets[i].value].otherwise;
         struct ration_error error;
 
+        if ((!path || !*path) && !given)
+            path = o->values[secrets[i].file] =
+                find_credential(rn_rationd_specs[secrets[i].value].name);
         if (!path || !*path)
             continue;
-        if (*value && **value && *value != rn_rationd_specs[secrets[i].value].otherwise) {
+        if (given) {
             snprintf(error.text, sizeof error.text, "%s is given, too; keep one of them",
                      secrets[i].name);
             return rn_rationd_options_refuse(o, ruleset, secrets[i].file, error.text);
@@ -215,6 +212,7 @@ bool rn_rationd_settings_read(struct rn_rationd_options *o, const struct rn_rule
 {
     const char *directory = getenv("STATE_DIRECTORY"); /* of systemd */
     struct ration_error error;
+    char name[RN_SOURCE_MAX];
 
     for (enum rn_rationd_setting i = 0; i < RN_SET_COUNT; i++) {
         const struct rn_rationd_spec *spec = &rn_rationd_specs[i];
@@ -241,7 +239,8 @@ bool rn_rationd_settings_read(struct rn_rationd_options *o, const struct rn_rule
     o->shares = strcmp(o->values[RN_SET_REDIS], "none") != 0;
     if (o->shares && rn_url_parse(o->values[RN_SET_REDIS], &o->redis, &error) != 0) {
         /* Never print the URL: it may contain a password. */
-        return rn_rationd_fail("--redis: %s", error.text);
+        return rn_rationd_fail("%s: %s", rn_rationd_options_given_as(o, RN_SET_REDIS, name),
+                               error.text);
     }
     return check_addresses(o, ruleset) && read_tls(o, ruleset);
 }

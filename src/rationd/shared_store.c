@@ -82,12 +82,14 @@ static bool is_busy(const void *arg)
 {
     const struct rn_loop_store *store = arg;
 
-    return rn_leased_is_busy(store->leased) || rn_async_is_busy(store->async);
+    return rn_redis_is_busy(store->redis) || rn_leased_is_busy(store->leased) ||
+           rn_async_is_busy(store->async);
 }
 
 /* Sends unreported units and returns leases, and waits for the replies: a lease whose renewal is in
  * flight cannot be returned before, and a connection that is closed with an unread reply takes the
- * calls behind it along. Then answers all waiting charges. */
+ * calls behind it along. Then answers all waiting charges; what they are followed by is decided
+ * without the store. */
 static void close_store(struct rn_loop_store *store)
 {
     if (store->async) {
@@ -95,6 +97,7 @@ static void close_store(struct rn_loop_store *store)
         rn_leased_stop(store->leased);
         rn_loop_run_while(store->loop, is_busy, store, REPLIES_NS);
     }
+    rn_fallback_use(NULL);
     rn_leased_free(store->leased);
     rn_redis_free(store->redis);
     rn_async_free(store->async);
@@ -115,6 +118,7 @@ void rn_shared_store_begin(struct rn_shared_store *shared, struct rn_loop *loop)
 
     if (code == 0) {
         rn_redis_agree(store.redis, shared->fingerprint);
+        rn_redis_share_returns(store.redis, &shared->returns);
         code = rn_leased_new(loop, store.redis, &leased, &store.leased, &error);
     }
     if (code == 0)
@@ -142,8 +146,7 @@ void rn_shared_store_end(struct rn_shared_store *shared, struct rn_loop *loop)
     pthread_mutex_lock(&shared->lock);
     place->redis = NULL;
     pthread_mutex_unlock(&shared->lock);
-    close_store(&store); /* waiting charges may still use it */
-    rn_fallback_use(NULL);
+    close_store(&store); /* charges use it until the last replies */
 }
 
 /* --- status --------------------------------------------------------------------------- */

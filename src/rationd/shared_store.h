@@ -13,6 +13,7 @@
 #include "redis/async/async.h"
 #include "redis/leased/leased.h"
 #include "redis/redis.h"
+#include "redis/strict/refusal_cache.h"
 
 /* The stores of one loop. A charge goes to async, then leased, then redis; the first that handles
  * it decides. */
@@ -32,6 +33,7 @@ struct rn_shared_store {
     char fingerprint[17];         /* of the secret; must be equal on all nodes */
     struct rn_loop_store *stores; /* one for each loop; the last one belongs to the control loop */
     unsigned count;
+    struct rn_returns returns; /* on all loops */
     pthread_mutex_t lock; /* guards `stores`: threads open and close their own, the control thread
                              reads all counters */
 };

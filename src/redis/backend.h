@@ -49,6 +49,7 @@ struct rn_backend_job {
     rn_backend_done *done;
     void *arg;
     struct rn_backend_jobs *jobs;
+    uint64_t asked;      /* of the strict backend: rn_refusal_cache_asked */
     uint64_t life;       /* changes whenever the job ends: older references are then void */
     int64_t deadline_ns; /* INT64_MAX: none */
     struct rn_backend_job *next, **link;

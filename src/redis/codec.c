@@ -127,6 +127,8 @@ const char *rn_codec_fault(const struct rn_limit *l)
                    ? NULL
                    : "a sliding window too long for its amount to be counted exactly in Redis; use "
                      "sub_windows";
+    case RN_FORM_OWN:
+        break;
     }
     return "an algorithm that Redis has no script for; use another one, or limits of each node";
 }
@@ -151,6 +153,7 @@ enum rn_script rn_codec_script(const struct rn_limit *l)
     case RN_FORM_STEP:
         return RN_SCRIPT_BUCKET;
     case RN_FORM_NONE:
+    case RN_FORM_OWN:
         break;
     }
     return RN_SCRIPTS;
@@ -368,6 +371,7 @@ static void put_params(struct output *o, const struct rn_limit *l, const struct 
         put_word(o, ask->id);
         break;
     case RN_FORM_NONE: /* has no state: never sent */
+    case RN_FORM_OWN:  /* has no script: neither */
         break;
     }
 }

@@ -42,14 +42,25 @@ static void on_returned(void *arg, struct rn_charge *charge)
     struct rn_redis *redis = arg;
 
     (void)rn_refusal_cache_find(&redis->refusals, charge, charge->ask.now_ns);
+    rn_refusal_cache_returned(&redis->refusals, charge->key);
+}
+
+/* One that was asked for before the refusal of another came is refused as of that time. So what is
+ * asked in order is answered in order, by however many calls. */
+static bool is_known(void *arg, struct rn_charge *charge)
+{
+    return rn_refusal_cache_find(&((struct rn_redis *)arg)->refusals, charge, charge->ask.now_ns);
 }
 
 static void on_answered(void *arg, struct rn_backend_job *job, const struct rn_charge *charge)
 {
     struct rn_redis *redis = arg;
+    enum rn_op op = charge->ask.op;
 
     rn_redis_count(charge->error == 0 ? &redis->counts.answered : &redis->counts.failed, 1);
-    rn_refusal_cache_note(&redis->refusals, charge, charge->ask.now_ns);
+    if (op == RN_GIVE_BACK || op == RN_CREDIT || op == RN_RESET)
+        rn_refusal_cache_returned(&redis->refusals, charge->key);
+    rn_refusal_cache_note(&redis->refusals, charge, charge->ask.now_ns, job->asked);
     rn_backend_answered(job, 1);
 }
 
@@ -217,6 +228,7 @@ static enum rn_progress begin(struct rn_backend *backend, struct rn_charge *batc
         rn_redis_count(&redis->counts.turned_away, open);
         return RN_DONE;
     }
+    job->asked = rn_refusal_cache_asked(&redis->refusals);
     add_to_queues(redis, job);
     if (job->left == 0) {
         rn_backend_end_job(job);
@@ -257,7 +269,7 @@ int rn_redis_new(struct rn_loop *loop, const struct rn_url *url, int64_t deadlin
     redis->routes_events = (struct rn_routes_events){
         .arg = redis, .up = on_up, .down = on_down, .later = on_later, .moved = on_moved};
     redis->queues_events = (struct rn_batch_queue_events){
-        .arg = redis, .answered = on_answered, .returned = on_returned};
+        .arg = redis, .is_known = is_known, .answered = on_answered, .returned = on_returned};
     redis->timer.fire = on_timer;
     rn_backend_init_jobs(&redis->jobs, redis);
     /* A server is not given up while a decision may wait for it. */
@@ -282,6 +294,11 @@ int rn_redis_new(struct rn_loop *loop, const struct rn_url *url, int64_t deadlin
 void rn_redis_agree(struct rn_redis *redis, const char *fingerprint)
 {
     rn_secret_check_init(&redis->secret, &redis->routes, fingerprint, note_up, redis);
+}
+
+void rn_redis_share_returns(struct rn_redis *redis, struct rn_returns *returns)
+{
+    redis->refusals.returns = returns;
 }
 
 void rn_redis_free(struct rn_redis *redis)
@@ -311,6 +328,11 @@ const struct rn_redis_counts *rn_redis_counts(const struct rn_redis *redis)
 size_t rn_redis_shards(struct rn_redis *redis, struct rn_routes_shard *out, size_t max)
 {
     return rn_routes_list(&redis->routes, out, max);
+}
+
+bool rn_redis_is_busy(const struct rn_redis *redis)
+{
+    return redis->jobs.first != NULL;
 }
 
 bool rn_redis_doubts(const struct rn_redis *redis)

@@ -21,6 +21,7 @@
 #define RN_REDIS_DEADLINE_NS (INT64_C(25) * 1000000)
 
 struct rn_redis;
+struct rn_returns;
 
 /* In the loop's thread; starts to connect at once. `url` is borrowed until the end.
  * deadline_ns 0: RN_REDIS_DEADLINE_NS. RATION_EIO: files of the URL cannot be used. */
@@ -30,6 +31,9 @@ int rn_redis_new(struct rn_loop *loop, const struct rn_url *url, int64_t deadlin
  * that is known, and if they differ, every charge gets RATION_ESTORE. Call it before the loop goes
  * on. */
 void rn_redis_agree(struct rn_redis *redis, const char *fingerprint);
+/* With the other loops of this process, where it has several: units that come back on one of them
+ * are news for all. Call it before the loop goes on. */
+void rn_redis_share_returns(struct rn_redis *redis, struct rn_returns *returns);
 /* Jobs under way end with RATION_ESTORE. */
 void rn_redis_free(struct rn_redis *redis);
 
@@ -40,6 +44,8 @@ bool rn_redis_call(struct rn_redis *redis, const struct rn_script_request *ask);
 /* The deadline of a call that begins now: of this Redis, or of the caller's fiber if that comes
  * first. */
 int64_t rn_redis_deadline(const struct rn_redis *redis);
+/* Whether somebody waits for the answer to a charge. */
+bool rn_redis_is_busy(const struct rn_redis *redis);
 /* Whether a server may have lost states lately: rn_shard_doubt. */
 bool rn_redis_doubts(const struct rn_redis *redis);
 /* Whether all servers are up and the secret is agreed. */

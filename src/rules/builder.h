@@ -33,6 +33,7 @@ struct rn_builder {
     struct rn_report *report;
     struct rn_slice file; /* the file being read, kept in the arena */
     struct rn_slice team; /* the file's team: its names get the prefix `team.`; empty: the root */
+    const struct rn_ruleset_host *host; /* NULL: none */
     const struct rn_teams *teams;
     bool failed; /* out of memory */
 

@@ -16,7 +16,7 @@ static uint64_t capacity_of(const struct ration_limit *spec)
         return 0;
     if (spec->algorithm == RATION_LEAKY_BUCKET)
         return spec->queue + 1;
-    return spec->algorithm == RATION_TOKEN_BUCKET && spec->burst != 0 ? spec->burst : spec->amount;
+    return spec->burst != 0 ? spec->burst : spec->amount; /* only a few algorithms have one */
 }
 
 /* The calendar of a unit and zone, which all its limits share; its boundaries are copied into the
@@ -80,9 +80,11 @@ static struct ration_limit soften(const struct ration_limit *spec, uint64_t unit
 
     if (units == 0)
         return soft;
-    if (spec->algorithm == RATION_TOKEN_BUCKET)
+    if (spec->algorithm == RATION_TOKEN_BUCKET || spec->burst != 0)
         soft.burst = capacity_of(spec) + units;
-    else
+    if (spec->own && spec->burst != 0)
+        soft.amount += (spec->amount * percent + 99) / 100;
+    else if (spec->algorithm != RATION_TOKEN_BUCKET)
         *(spec->algorithm == RATION_LEAKY_BUCKET ? &soft.queue : &soft.amount) += units;
     if ((spec->algorithm == RATION_TOKEN_BUCKET || spec->algorithm == RATION_LEAKY_BUCKET) &&
         spec->step_ns == 0) {

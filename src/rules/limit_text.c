@@ -234,7 +234,7 @@ static int read_calendar(struct reader *r, struct ration_limit *limit)
         bool is_letter = (c | 0x20) >= 'a' && (c | 0x20) <= 'z';
 
         if (!is_letter && (c < '0' || c > '9') && (c == '\0' || strchr("_+-/", c) == NULL))
-            return FAIL(r, "%s is no name of a time zone; " ZONES, found(r).text);
+            return FAIL(r, "%s is not the name of a time zone; " ZONES, found(r).text);
     }
     if (len >= RATION_ZONE_TEXT)
         return FAIL(r, "%s is too long for a time zone; " ZONES, found(r).text);
@@ -394,6 +394,8 @@ const char *ration_algorithm_name(enum ration_algorithm algorithm)
 {
     const struct rn_algorithm *found = rn_algorithm_find((uint64_t)algorithm);
 
+    if (algorithm == RATION_OWN_ALGORITHM)
+        return "own";
     return found ? found->name : "unknown";
 }
 

@@ -125,8 +125,8 @@ static void add_source(struct loader *loader, const struct rn_team_file *file)
 }
 
 /* NULL: the report says why, or memory ran out. */
-static struct rn_ruleset *compile(const struct rn_teams *teams, struct rn_report *report,
-                                  uint32_t errors)
+static struct rn_ruleset *compile(const struct rn_teams *teams, const struct rn_ruleset_host *host,
+                                  struct rn_report *report, uint32_t errors)
 {
     struct loader loader = {.sources.items = NULL};
     struct rn_builder *builder = &loader.builder;
@@ -135,6 +135,7 @@ static struct rn_ruleset *compile(const struct rn_teams *teams, struct rn_report
     if (!rn_builder_init(builder, report))
         return NULL;
     builder->teams = teams;
+    builder->host = host;
     for (uint32_t i = 0; i < teams->count; i++)
         for (uint32_t j = 0; j < teams->items[i].file_count; j++)
             add_source(&loader, &teams->items[i].files[j]);
@@ -253,15 +254,16 @@ static bool replace_teams(struct attempt *a)
 
 /* Takes the teams. */
 static struct rn_ruleset *load(struct rn_teams *teams, const struct rn_teams *last,
-                               rn_limit_fault_fn *store_fault, struct rn_report *report)
+                               const struct rn_ruleset_host *host, struct rn_report *report)
 {
+    rn_limit_fault_fn *store_fault = host ? host->store_fault : NULL;
     struct attempt a = {teams, last, report, report->file_count};
     struct rn_ruleset *ruleset = NULL;
 
     while (teams != NULL) {
         uint32_t errors = report->count[RN_ERROR];
 
-        ruleset = compile(teams, report, errors);
+        ruleset = compile(teams, host, report, errors);
         if (ruleset != NULL && store_fault != NULL &&
             !rn_ruleset_fits(ruleset, store_fault, report)) {
             rn_ruleset_free(ruleset);
@@ -280,13 +282,13 @@ static struct rn_ruleset *load(struct rn_teams *teams, const struct rn_teams *la
 }
 
 struct rn_ruleset *rn_ruleset_reload(const char *const *paths, size_t count,
-                                     const struct rn_teams *last, rn_limit_fault_fn *store_fault,
-                                     struct rn_report *report)
+                                     const struct rn_teams *last,
+                                     const struct rn_ruleset_host *host, struct rn_report *report)
 {
     uint32_t errors = report->count[RN_ERROR];
     struct rn_teams *teams = rn_teams_read(paths, count, report);
     bool is_whole = report->count[RN_ERROR] == errors;
-    struct rn_ruleset *ruleset = load(teams, is_whole ? last : NULL, store_fault, report);
+    struct rn_ruleset *ruleset = load(teams, is_whole ? last : NULL, host, report);
 
     if (ruleset != NULL && !is_whole) {
         rn_ruleset_free(ruleset);
@@ -305,7 +307,13 @@ struct rn_ruleset *rn_ruleset_load(const char *const *paths, size_t count, struc
 struct rn_ruleset *rn_ruleset_parse(struct rn_slice name, struct rn_slice text,
                                     struct rn_report *report)
 {
-    struct rn_ruleset *ruleset = load(rn_teams_of_text(name, text), NULL, NULL, report);
+    return rn_ruleset_parse_for(NULL, name, text, report);
+}
+
+struct rn_ruleset *rn_ruleset_parse_for(const struct rn_ruleset_host *host, struct rn_slice name,
+                                        struct rn_slice text, struct rn_report *report)
+{
+    struct rn_ruleset *ruleset = load(rn_teams_of_text(name, text), NULL, host, report);
 
     if (ruleset != NULL) {
         rn_teams_free(ruleset->teams);

@@ -215,6 +215,7 @@ struct rn_rule {
     struct rn_statuses charge_on; /* charge if the response has one of these statuses */
     struct rn_priority priority;
     bool shadow;
+    bool unpublished; /* publish: false */
     uint8_t soft_percent;
     struct rn_throttle throttle;
     int64_t spread_ns;   /* calendar windows end up to this much later, depending on the key */
@@ -336,6 +337,14 @@ struct rn_ruleset {
 /* NULL, or a constant text: why a store cannot hold this limit, and what to write instead. */
 typedef const char *rn_limit_fault_fn(const struct rn_limit *limit);
 
+/* What the process that loads rules has beside them. */
+struct rn_ruleset_host {
+    rn_limit_fault_fn *store_fault; /* a limit that it refuses is an error; or NULL */
+    const struct ration_own_algorithm *const
+        *own; /* algorithms that rules may name; outlive them */
+    size_t own_count;
+};
+
 /* Loads files and directories, as teams.h finds them. All errors and warnings of all files go to
  * the report. NULL: there is an error, or memory ran out. */
 struct rn_ruleset *rn_ruleset_load(const char *const *paths, size_t count,
@@ -343,11 +352,10 @@ struct rn_ruleset *rn_ruleset_load(const char *const *paths, size_t count,
 /* The same, to replace rules that were loaded with the teams `last` (NULL: none). A team whose
  * files have errors keeps its former rules, or has none if it is new; the report has its errors,
  * although a ruleset is returned, and ruleset->teams says which teams. Also NULL if the former
- * rules have errors beside the new root. A limit that `store_fault` (may be NULL) refuses is an
- * error. */
+ * rules have errors beside the new root. `host` may be NULL. */
 struct rn_ruleset *rn_ruleset_reload(const char *const *paths, size_t count,
-                                     const struct rn_teams *last, rn_limit_fault_fn *store_fault,
-                                     struct rn_report *report);
+                                     const struct rn_teams *last,
+                                     const struct rn_ruleset_host *host, struct rn_report *report);
 /* Where the rule was read, of the files of the report. */
 struct rn_place rn_ruleset_place(const struct rn_rule *rule, const struct rn_report *report);
 
@@ -357,6 +365,9 @@ bool rn_ruleset_fits(const struct rn_ruleset *ruleset, rn_limit_fault_fn *store_
 /* rn_ruleset_load from memory; messages use `name` for the file. */
 struct rn_ruleset *rn_ruleset_parse(struct rn_slice name, struct rn_slice text,
                                     struct rn_report *report);
+/* The same for a host. */
+struct rn_ruleset *rn_ruleset_parse_for(const struct rn_ruleset_host *host, struct rn_slice name,
+                                        struct rn_slice text, struct rn_report *report);
 void rn_ruleset_free(struct rn_ruleset *ruleset);
 
 /* The number of an attribute name, RN_NO_ATTRIBUTE if no rule refers to it. */

@@ -24,11 +24,10 @@
 #define LOCK_TRIES 200
 #define LOCK_PAUSE_NS 10000000L
 #define PATH_BYTES 4096
-#define LOST "; the overrides and bans that were in it do not hold any more"
 
-int rn_journal_init(struct rn_journal *j, const char *path)
+int rn_journal_init(struct rn_journal *j, const char *path, const char *what)
 {
-    *j = (struct rn_journal){.path = strdup(path), .fd = -1};
+    *j = (struct rn_journal){.path = strdup(path), .what = what, .fd = -1};
     return j->path ? 0 : RATION_ENOMEM;
 }
 
@@ -59,6 +58,11 @@ __attribute__((format(printf, 2, 3))) static void notice(struct ration_error *er
         len += (size_t)snprintf(error->text + len, sizeof error->text - len, "; ");
     vsnprintf(error->text + len, sizeof error->text - len, format, args);
     va_end(args);
+}
+
+static void notice_loss(const struct rn_journal *j, struct ration_error *error, const char *why)
+{
+    notice(error, "\"%s\": %s; the %s that were in it do not hold any more", j->path, why, j->what);
 }
 
 static void remember(struct rn_journal *j, const struct stat *st)
@@ -151,7 +155,7 @@ static int check_file(struct rn_journal *j, int fd, const struct rn_journal_read
 
     /* Shorter is nothing yet, or the beginning of a header whose writer was killed. */
     if (got == RN_JOURNAL_HEADER_BYTES || memcmp(header, &magic, same) != 0) {
-        int code = rn_journal_read_header(header, (size_t)got, &id, &why);
+        int code = rn_journal_read_header(header, (size_t)got, j->what, &id, &why);
 
         if (code != 0)
             return fail(j, error, code, why.text, "");
@@ -208,7 +212,7 @@ static int read_file(struct rn_journal *j, int fd, const struct stat *st,
     /* Shorter than what was read: not by us, so not what it was. */
     if (code == 0 && j->id != 0 && (uint64_t)st->st_size < j->end) {
         start_over(j, j->id, reader);
-        notice(error, "\"%s\": cut short while in use" LOST, j->path);
+        notice_loss(j, error, "cut short while in use");
     }
     if (code == 0)
         code = read_records(j, fd, st->st_size, reader, error);
@@ -227,7 +231,7 @@ int rn_journal_read(struct rn_journal *j, const struct rn_journal_reader *reader
     if (fd < 0) {
         if (j->id != 0) {
             start_over(j, 0, reader);
-            notice(error, "\"%s\": deleted while in use" LOST, j->path);
+            notice_loss(j, error, "deleted while in use");
         }
         remember(j, &(struct stat){0});
         return 0;
@@ -235,13 +239,13 @@ int rn_journal_read(struct rn_journal *j, const struct rn_journal_reader *reader
     code = read_file(j, fd, &st, reader, error);
     close(fd);
     if (code == 0 && st.st_size == 0) /* a writer may have just made it: nothing is said there */
-        notice(error, "\"%s\": an empty file" LOST, j->path);
+        notice_loss(j, error, "an empty file");
     /* No process writes while we have the lock: a writer was interrupted. */
     if (code == 0 && (uint64_t)st.st_size > j->end)
         notice(error,
                "\"%s\": its last %" PRIu64 " bytes, from byte %" PRIu64 " on, are no complete "
-               "record and were left out; a crash, or damage: see whether a ban is missing",
-               j->path, (uint64_t)st.st_size - j->end, j->end);
+               "record and were left out; a crash, or damage: see which of the %s are missing",
+               j->path, (uint64_t)st.st_size - j->end, j->end, j->what);
     return code;
 }
 

@@ -54,6 +54,7 @@ struct rn_journal_reader {
 /* One thread at a time. */
 struct rn_journal {
     char *path;
+    const char *what; /* in messages: "overrides and bans" */
     /* How far the file has been read: */
     uint64_t id;       /* of which file; 0: of none */
     uint64_t end;      /* behind its last sound record */
@@ -66,8 +67,9 @@ struct rn_journal {
     int fd; /* locked for writing, else -1 */
 };
 
-/* The path is copied. 0 or RATION_ENOMEM. */
-int rn_journal_init(struct rn_journal *j, const char *path);
+/* The path is copied; `what` is a constant, the word for the records in messages. 0 or
+ * RATION_ENOMEM. */
+int rn_journal_init(struct rn_journal *j, const char *path, const char *what);
 void rn_journal_done(struct rn_journal *j);
 
 /* Whether the file looks as it did after the last call: no need to read it. */
@@ -101,7 +103,8 @@ int rn_journal_rewrite(struct rn_journal *j, bool (*next)(void *arg, struct rn_r
 /* --- the bytes ---------------------------------------------------------------- */
 
 /* RATION_EFOREIGN, EVERSION, ETORN (error->text says why), or 0 with *id set. */
-int rn_journal_read_header(const char *bytes, size_t len, uint64_t *id, struct ration_error *error);
+int rn_journal_read_header(const char *bytes, size_t len, const char *what, uint64_t *id,
+                           struct ration_error *error);
 void rn_journal_put_header(struct rn_buf *out, uint64_t id);
 void rn_journal_put_record(struct rn_buf *out, uint64_t id, const struct rn_record *record);
 

@@ -29,7 +29,8 @@ static uint64_t check_header(const struct header *h)
     return rn_siphash(&fixed, h, offsetof(struct header, check));
 }
 
-int rn_journal_read_header(const char *bytes, size_t len, uint64_t *id, struct ration_error *error)
+int rn_journal_read_header(const char *bytes, size_t len, const char *what, uint64_t *id,
+                           struct ration_error *error)
 {
     struct header h;
 
@@ -37,7 +38,7 @@ int rn_journal_read_header(const char *bytes, size_t len, uint64_t *id, struct r
         memcpy(&h, bytes, sizeof h);
     if (len < sizeof h || h.magic != RN_JOURNAL_MAGIC)
         return rn_error_set(error, RATION_EFOREIGN, 0,
-                            "not a file of overrides and bans; it was left alone: move it away");
+                            "not a file of %s; it was left alone: move it away", what);
     if (h.version != RN_JOURNAL_VERSION || h.bytes != sizeof h)
         return rn_error_set(error, RATION_EVERSION, 0,
                             "version %u where this library reads %u; it was left alone: use the "

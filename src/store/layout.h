@@ -92,8 +92,8 @@ struct rn_header {
 
 /* What one operation on a block needs, so that it need not allocate. Any
  * thread takes the one at its index if it is free, else the next. All zeros is
- * a context with no spares: the kernel makes them so in a child after a fork,
- * which must not use the spares of its parent. */
+ * a context with no spares: it is made so in a child after a fork, which must not
+ * use the spares of its parent. */
 struct rn_context {
     _Alignas(128) uint32_t busy;
     uint32_t spare_plus_1[RN_CLASSES]; /* a block of each class; 0: none */
@@ -129,6 +129,7 @@ struct rn_table {
     int fd;
     char *path;                  /* absolute; NULL without a file */
     struct rn_context *contexts; /* RN_THREADS of them */
+    struct rn_table *next;       /* of this process: see mapping.c */
     struct rn_sweep sweep;
 };
 
@@ -141,6 +142,9 @@ struct rn_slot_value {
     uint64_t tag, state;
 };
 
+/* Two loads, which see the halves of one swap or of a later one: the first acquires, so that the
+ * second cannot be older, and the second acquires, so that neither the third load nor what is read
+ * of a block comes before it. */
 static inline struct rn_slot_value rn_slot_load(const struct rn_slot *slot)
 {
     for (;;) {
@@ -166,14 +170,25 @@ static inline struct rn_slot_value rn_slot_load(const struct rn_slot *slot)
 #endif
 
 /* gcc's 16-byte _Atomic would call libatomic, whose locks other processes do
- * not see; the __sync builtin is one instruction. */
+ * not see. The __sync builtin is one instruction (x86-64: cmpxchg16b; arm64 from v8.1 on: caspal)
+ * or a loop of ldxp and stlxp, which stores only if nobody else has.
+ *
+ * A swap that succeeds is a full barrier, and all of store/ relies on that:
+ *   - a claim must be visible before its thread looks for others (slots.c, and records.c alike);
+ *   - a block may be written again only after all can see that its slot has changed.
+ * gcc documents that of __sync builtins. clang makes them seq_cst only, and then a later plain
+ * access may pass the stlxp of arm64. */
 RN_SLOT_SWAP bool rn_slot_swap(struct rn_slot *slot, struct rn_slot_value from,
                                struct rn_slot_value to)
 {
     __extension__ typedef unsigned __int128 pair;
     pair old = (pair)from.state << 64 | from.tag, new = (pair)to.state << 64 | to.tag;
 
-    return __sync_bool_compare_and_swap((pair *)(void *)slot, old, new);
+    bool swapped = __sync_bool_compare_and_swap((pair *)(void *)slot, old, new);
+#if defined(__clang__) && !defined(__x86_64__)
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+#endif
+    return swapped;
 }
 
 static inline enum rn_form rn_tag_form(uint64_t tag)

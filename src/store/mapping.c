@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "store/mapping.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/random.h>
@@ -130,6 +131,45 @@ void *rn_mapping_new(uint64_t bytes, int fd)
     return mapping;
 }
 
+/* A child must not use the spare blocks of its parent. The kernel empties the contexts in a child,
+ * also after a plain clone(2); where it does not, handlers of fork(3) do: Linux before 4.14 and
+ * gVisor do not know MADV_WIPEONFORK, and qemu-user ignores it. */
+static pthread_mutex_t tables_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct rn_table *tables; /* of this process */
+static pthread_once_t handlers_once = PTHREAD_ONCE_INIT;
+static int handlers_error;
+
+static void lock_tables(void)
+{
+    pthread_mutex_lock(&tables_lock);
+}
+
+static void unlock_tables(void)
+{
+    pthread_mutex_unlock(&tables_lock);
+}
+
+/* Writes only what is not 0: pages that were never used take no memory. */
+static void forget_spares(void)
+{
+    for (struct rn_table *table = tables; table; table = table->next)
+        for (unsigned i = 0; i < RN_THREADS; i++) {
+            struct rn_context *context = &table->contexts[i];
+
+            if (context->busy != 0)
+                context->busy = 0;
+            for (unsigned class = 0; class < RN_CLASSES; class ++)
+                if (context->spare_plus_1[class] != 0)
+                    context->spare_plus_1[class] = 0;
+        }
+    unlock_tables();
+}
+
+static void set_handlers(void)
+{
+    handlers_error = pthread_atfork(lock_tables, unlock_tables, forget_spares);
+}
+
 /* Of the contexts, only what is used takes memory. */
 struct rn_table *rn_mapping_table_new(void *mapping, int fd)
 {
@@ -137,20 +177,32 @@ struct rn_table *rn_mapping_table_new(void *mapping, int fd)
     void *contexts = mmap(NULL, CONTEXTS_BYTES, PROT_READ | PROT_WRITE,
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
-    if (!table || contexts == MAP_FAILED ||
-        madvise(contexts, CONTEXTS_BYTES, MADV_WIPEONFORK) != 0) {
+    pthread_once(&handlers_once, set_handlers);
+    if (!table || contexts == MAP_FAILED || handlers_error != 0) {
         if (contexts != MAP_FAILED)
             munmap(contexts, CONTEXTS_BYTES);
         free(table);
         return NULL;
     }
+    madvise(contexts, CONTEXTS_BYTES, MADV_WIPEONFORK);
     *table = (struct rn_table){.contexts = contexts, .sweep.credit = RN_SWEEP_CREDIT_MAX};
     rn_table_attach(table, mapping, fd);
+    lock_tables();
+    table->next = tables;
+    tables = table;
+    unlock_tables();
     return table;
 }
 
 void rn_mapping_table_free(struct rn_table *table)
 {
+    struct rn_table **at = &tables;
+
+    lock_tables();
+    while (*at != table)
+        at = &(*at)->next;
+    *at = table->next;
+    unlock_tables();
     munmap(table->header, table->bytes);
     munmap(table->contexts, CONTEXTS_BYTES);
     if (table->fd >= 0)

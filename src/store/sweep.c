@@ -129,6 +129,7 @@ static uint32_t words_of(const struct rn_limit *limit)
     case RN_FORM_WIDE:
     case RN_FORM_COUNTER:
     case RN_FORM_SUBS:
+    case RN_FORM_OWN:
         return limit->words_small;
     case RN_FORM_LOG:
     case RN_FORM_PLACES:

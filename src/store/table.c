@@ -160,7 +160,10 @@ static enum step apply_block(struct rn_table *table, struct rn_charge *c, uint64
             extend(&d, d.form == RN_FORM_WIDE ? RN_WIDE_WORDS : c->limit->words_full);
             outcome = rn_form_apply(d.form, c->limit, d.words, d.count, &c->ask, &c->answer);
         }
-        step = outcome == RN_KEEP ? finish(c, 0) : publish_draft(table, x, c, tag, found, &d);
+        if (outcome == RN_WRITE)
+            step = publish_draft(table, x, c, tag, found, &d);
+        else
+            step = finish(c, outcome == RN_FAULT ? RATION_EALGORITHM : 0);
     }
     rn_blocks_context_leave(x);
     return step;

@@ -79,6 +79,12 @@ static inline int64_t rn_table_wall_offset(struct rn_table *table, int64_t now_n
     return rn_anchor_wall_offset(((struct rn_table_face *)(void *)table)->anchor, now_ns);
 }
 
+/* rn_anchor_detach. */
+static inline void rn_table_detach_clock(struct rn_table *table)
+{
+    rn_anchor_detach(((struct rn_table_face *)(void *)table)->anchor);
+}
+
 /* Words for values of the caller's that all users of the table share: zero when the table is new,
  * kept when it is rebuilt, and only ever accessed atomically. */
 #define RN_BOARD_BYTES (UINT64_C(64) << 10)

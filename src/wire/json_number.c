@@ -67,7 +67,7 @@ static bool parse_digits(struct rn_slice text, uint64_t *value)
         n = n * 10 + digit;
     }
     *value = n;
-    return true;
+    return text.len != 0;
 }
 
 bool rn_json_u64(const struct rn_json_token *token, uint64_t *value)

@@ -211,7 +211,8 @@ bool rn_prometheus_read(char *answer, size_t len, double *value,
         return refuse(problem, "the query yields %u values; write for example sum(...) or max(...)",
                       r.series);
     if (r.value.len >= sizeof copy || !rn_decimal_parse(r.value, &number))
-        return refuse(problem, "the query yields %s, which is no number", rn_excerpt(r.value).text);
+        return refuse(problem, "the query yields %s, which is not a number",
+                      rn_excerpt(r.value).text);
     rn_slice_copy(copy, sizeof copy, r.value);
     *value = strtod(copy, NULL);
     return true;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "model.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,7 +23,7 @@ static uint64_t capacity(const struct ration_limit *spec)
 {
     if (spec->algorithm == RATION_LEAKY_BUCKET)
         return spec->amount == 0 ? 0 : spec->queue + 1;
-    if (spec->algorithm == RATION_TOKEN_BUCKET && spec->burst != 0 && spec->amount != 0)
+    if (spec->burst != 0 && spec->amount != 0) /* of a token bucket or an own algorithm */
         return spec->burst;
     return spec->amount;
 }
@@ -249,6 +250,82 @@ static void enter(struct model *m)
         m->window = (struct model_window){.end_ns = window_end(m)};
 }
 
+/* ---- the counter that decays */
+
+#define DECAY_NOTHING (1.0L / 1024) /* of a unit: as good as nothing */
+#define DECAY_QUANTUM 0.001L        /* what is dropped at the end of a counter, and rounding */
+
+static long double faded(const struct model *m, int64_t ns)
+{
+    return exp2l(-(long double)ns / (long double)m->spec.period_ns);
+}
+
+/* What was put off is charged in one piece, at the time at which it fits. The smaller the level
+ * that it has to wait for, the more a rounded level changes that time. */
+static void decay_for(struct model *m, int64_t ns)
+{
+    long double room = (long double)(m->cap - m->put_off) + DECAY_NOTHING;
+    long double waits = 0;
+
+    if (m->put_off != 0 && m->level > room)
+        waits = ceill(log2l(m->level / room) * (long double)m->spec.period_ns);
+    if (m->put_off != 0 && waits <= (long double)ns) {
+        m->level *= faded(m, (int64_t)waits);
+        m->blur += (m->blur + DECAY_QUANTUM / 100) * (long double)m->put_off / room;
+        m->level += (long double)m->put_off;
+        m->put_off = 0;
+        ns -= (int64_t)waits;
+    }
+    m->level *= faded(m, ns);
+    m->blur *= faded(m, ns);
+}
+
+static bool decay_fits(const struct model *m, uint64_t cost)
+{
+    return m->level + (long double)m->put_off + (long double)cost <=
+           (long double)m->cap + DECAY_NOTHING + DECAY_QUANTUM + m->blur;
+}
+
+static bool decay_must_fit(const struct model *m, uint64_t cost)
+{
+    /* A state stands still until the clock has caught up, and what is owed waits for it. */
+    long double span =
+        log2l((long double)(m->cap + 1) / DECAY_NOTHING) * (long double)m->spec.period_ns;
+    bool stands = m->back_at_ns >= 0 && (long double)(m->elapsed_ns - m->back_at_ns) <= 3 * span;
+
+    return !stands && m->put_off == 0 &&
+           m->level + (long double)cost <= (long double)m->cap - DECAY_QUANTUM - m->blur;
+}
+
+/* If anything is left, nothing is put off any more. */
+static struct model_range decay_debit(struct model *m, uint64_t cost, uint64_t left,
+                                      uint64_t uncollected)
+{
+    if (left != 0) {
+        m->level += (long double)m->put_off;
+        m->put_off = 0;
+    }
+    uint64_t fits = cost < left ? cost : left, over = cost - fits, room = m->cap - m->put_off;
+    struct model_range range = {over > m->cap ? over - m->cap : 0, over > room ? over - room : 0};
+
+    m->level += (long double)fits;
+    m->put_off += over - (over < uncollected ? over : uncollected);
+    if (m->put_off > m->cap)
+        m->put_off = m->cap;
+    return cost != 0 ? range : (struct model_range){0};
+}
+
+static void decay_credit(struct model *m, uint64_t units)
+{
+    uint64_t paid = units < m->put_off ? units : m->put_off;
+
+    m->put_off -= paid;
+    m->level -= (long double)(units - paid);
+    if (m->level < 0)
+        m->level = 0;
+    decay_for(m, 0);
+}
+
 /* ---- all */
 
 void model_init(struct model *m, const struct ration_limit *spec)
@@ -267,6 +344,8 @@ void model_done(struct model *m)
 
 void model_tick(struct model *m, int64_t now_ns)
 {
+    if (m->spec.algorithm == RATION_OWN_ALGORITHM && now_ns > m->now_ns && m->now_ns != 0)
+        decay_for(m, now_ns - m->now_ns);
     if (now_ns >= m->now_ns)
         m->elapsed_ns += m->now_ns == 0 ? 0 : now_ns - m->now_ns;
     else
@@ -300,6 +379,8 @@ bool model_fits(const struct model *m, uint64_t cost)
         return log_fits(m, m->spec.period_ns, cost);
     case RATION_SLIDING_WINDOW:
         return sliding_fits(m, cost);
+    case RATION_OWN_ALGORITHM:
+        return decay_fits(m, cost);
     case RATION_CONCURRENCY: /* has a model of its own */
     case RATION_UNLIMITED:
         break;
@@ -322,6 +403,8 @@ bool model_must_fit(const struct model *m, uint64_t cost)
         return !is_disturbed(m) && sliding_fits(m, cost);
     case RATION_FIXED_WINDOW:
         return !is_unclear(m) && window_fits(m, cost);
+    case RATION_OWN_ALGORITHM:
+        return decay_must_fit(m, cost);
     case RATION_CONCURRENCY:
     case RATION_UNLIMITED:
         break;
@@ -363,6 +446,7 @@ void model_take(struct model *m, uint64_t cost, int64_t wall_offset_ns)
         return;
     bucket_take(&m->exact, cost);
     bucket_take(&m->strict, cost);
+    m->level += (long double)cost;
     count(m, cost);
 }
 
@@ -448,6 +532,8 @@ struct model_range model_debit(struct model *m, uint64_t cost, uint64_t left, ui
         return (struct model_range){0};
     if (m->spec.algorithm == RATION_TOKEN_BUCKET || m->spec.algorithm == RATION_LEAKY_BUCKET)
         return debit_bucket(m, cost);
+    if (m->spec.algorithm == RATION_OWN_ALGORITHM)
+        return decay_debit(m, cost, left, uncollected);
     if (window)
         enter(m);
     count(m, fits);
@@ -508,6 +594,10 @@ void model_credit(struct model *m, uint64_t units)
 
     bucket_credit(&m->exact, units);
     bucket_credit(&m->strict, units);
+    if (m->spec.algorithm == RATION_OWN_ALGORITHM) {
+        decay_credit(m, units);
+        return;
+    }
     if (m->spec.algorithm == RATION_FIXED_WINDOW) {
         bool counts = window_now(m).end_ns > m->now_ns || is_unclear(m);
 
@@ -535,6 +625,7 @@ void model_give_back(struct model *m, size_t at, uint64_t units)
     struct model_charge *c = &m->charges[at];
 
     c->units -= units;
+    m->level -= (long double)units * faded(m, m->elapsed_ns - c->elapsed_ns);
     if (c->number == m->window.end_ns)
         m->window.count -= units;
 }
@@ -564,6 +655,8 @@ model_int model_bound(const struct model *m, int64_t apart_ns)
         return full * (whole_periods + 2);
     case RATION_FIXED_WINDOW:
         return full * (whole_periods + 2);
+    case RATION_OWN_ALGORITHM: /* fades by at most ln 2 of the capacity in a period */
+        return full + (model_int)apart_ns * (model_int)m->cap * 694 / 1000 + scale;
     case RATION_CONCURRENCY:
     case RATION_UNLIMITED:
         break;

@@ -13,7 +13,8 @@
  * Quanta: bucket, the time per unit rounded up to 1 ns if it is a millisecond or
  * longer, else to 2^-32 ns; log, period / 65500 rounded up; fixed window
  * from the first request, the last model_grain before its rounded end; all
- * others none.
+ * others none. The example of an algorithm of the embedder's, a counter that decays: a thousandth
+ * of a unit, which is as good as nothing there.
  *
  * Time. A step back is no time passed: the exact definition counts the sum of
  * the forward steps, so that an implementation may be stricter after a step
@@ -62,7 +63,8 @@ struct model {
     struct model_window window; /* see window_now in model.c */
     int64_t quanta;             /* by which a log may be late: each time units are put off, they are
                                    rounded again */
-    uint64_t put_off;           /* counter: by late debits in window put_off_in */
+    long double level, blur;    /* decay: what counts, and how much of it may be rounding */
+    uint64_t put_off;           /* decay: by late debits; counter: in window put_off_in */
     int64_t put_off_in;
     struct model_charge *charges; /* all of them, oldest first; those put off have times to come */
     size_t charge_count;

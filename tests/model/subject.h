@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../examples/own-algorithm/decay.h"
 #include "core/algorithm.h"
 #include "core/limit.h"
 #include "model/random.h"
@@ -161,6 +162,8 @@ static inline int64_t subject_horizon(const struct subject *s)
         return s->limit.period_ns + s->limit.sub_ns;
     case RN_FORM_WINDOW:
         return s->limit.period_ns + 320000;
+    case RN_FORM_OWN:
+        return s->limit.longest_ns;
     case RN_FORM_NONE:
     case RN_FORM_WIDE:
     case RN_FORM_PLACES:
@@ -172,11 +175,11 @@ static inline int64_t subject_horizon(const struct subject *s)
 
 /* ---- random limits */
 
-/* Of those that can decide a rate. */
+/* Of those that can decide a rate, with the example of an embedder's. */
 static inline enum ration_algorithm random_algorithm(void)
 {
-    enum ration_algorithm rates[RN_ALGORITHMS_MAX];
-    size_t n = 0;
+    enum ration_algorithm rates[RN_ALGORITHMS_MAX + 1] = {RATION_OWN_ALGORITHM};
+    size_t n = 1;
 
     for (const struct rn_algorithm *a = rn_algorithms; a->name; a++)
         if (a->is_rate)
@@ -224,6 +227,10 @@ static inline struct ration_limit random_limit(enum ration_algorithm algorithm)
         if (algorithm == RATION_SLIDING_WINDOW && random_below(2))
             l.sub_windows =
                 random_below(4) ? 2 + (uint32_t)random_below(60) : (uint32_t)random_scale(2, 1024);
+        if (algorithm == RATION_OWN_ALGORITHM) {
+            l.own = &decay;
+            l.burst = random_below(2) ? 0 : random_scale(1, 1000000000);
+        }
         l.from_first = algorithm == RATION_FIXED_WINDOW && random_below(2);
         if (!rn_limit_fault(&l))
             return l;

@@ -27,6 +27,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#ifdef __GLIBC__
+typedef __SOCKADDR_ARG address;
+typedef __CONST_SOCKADDR_ARG const_address;
+#else
+typedef struct sockaddr *address;
+typedef const struct sockaddr *const_address;
+#endif
+int renameat2(int, const char *, int, const char *, unsigned); /* musl 1.2.3 has none */
+
 static long left; /* calls until the one that fails; 0: not armed, or done */
 static long calls;
 static bool fired, armed;
@@ -120,10 +129,9 @@ FAILING(ssize_t, getrandom, (void *to, size_t n, unsigned flags), (to, n, flags)
 
 FAILING(FILE *, fopen, (const char *path, const char *how), (path, how), EMFILE, NULL)
 FAILING(int, socket, (int family, int type, int protocol), (family, type, protocol), EMFILE, -1)
-FAILING(int, bind, (int fd, __CONST_SOCKADDR_ARG to, socklen_t n), (fd, to, n), EACCES, -1)
+FAILING(int, bind, (int fd, const_address to, socklen_t n), (fd, to, n), EACCES, -1)
 FAILING(int, listen, (int fd, int backlog), (fd, backlog), EADDRINUSE, -1)
-FAILING(int, accept4, (int fd, __SOCKADDR_ARG from, socklen_t *n, int how), (fd, from, n, how),
-        EMFILE, -1)
+FAILING(int, accept4, (int fd, address from, socklen_t *n, int how), (fd, from, n, how), EMFILE, -1)
 FAILING(ssize_t, recv, (int fd, void *to, size_t n, int how), (fd, to, n, how), ECONNRESET, -1)
 FAILING(ssize_t, send, (int fd, const void *from, size_t n, int how), (fd, from, n, how), EPIPE, -1)
 FAILING(int, epoll_create1, (int how), (how), EMFILE, -1)
@@ -134,7 +142,7 @@ FAILING(int, inotify_add_watch, (int fd, const char *path, uint32_t mask), (fd, 
         -1)
 FAILING(int, setsockopt, (int fd, int level, int name, const void *to, socklen_t n),
         (fd, level, name, to, n), ENOBUFS, -1)
-FAILING(int, getsockname, (int fd, __SOCKADDR_ARG name, socklen_t *n), (fd, name, n), ENOBUFS, -1)
+FAILING(int, getsockname, (int fd, address name, socklen_t *n), (fd, name, n), ENOBUFS, -1)
 FAILING(int, pthread_create,
         (pthread_t * thread, const pthread_attr_t *how, void *(*run)(void *), void *arg),
         (thread, how, run, arg), EAGAIN, EAGAIN)

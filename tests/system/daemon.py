@@ -164,7 +164,7 @@ def connect(address):
 class Daemon:
     """`rules` is the text of a file, or None for none; `options` go to rationd as they
     are and win over the defaults. `log` collects the lines of stderr. `status` is its last exit
-    status. `files` is how many descriptors it may have."""
+    status. `files` is how many descriptors it may have, `pass_fds` are those that it inherits."""
 
     DEFAULTS = {"--http": "127.0.0.1:0", "--resp": "127.0.0.1:0", "--grpc": "none",
                 "--admin": "127.0.0.1:0", "--state": "none"}
@@ -175,6 +175,7 @@ class Daemon:
         self.options = [str(o) for o in options]
         self.env = {**os.environ, **(env or {})}
         self.log, self.addresses, self.process, self.status = [], {}, None, None
+        self.pass_fds = ()
         self.wrapper = [] if files is None else ["prlimit", f"--nofile={files}"]
         if rules is not None:
             self.file.write_text(rules)
@@ -204,7 +205,8 @@ class Daemon:
         self.ready = threading.Event()
         self.process = subprocess.Popen([*self.wrapper, RATIOND, *self.options], cwd=self.folder, env=self.env,
                                         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                                        stderr=subprocess.PIPE, text=True, errors="replace")
+                                        stderr=subprocess.PIPE, text=True, errors="replace",
+                                        pass_fds=self.pass_fds)
         self.reader = threading.Thread(target=self._read, daemon=True)
         self.reader.start()
         if not self.ready.wait(PATIENCE) or not self.addresses:

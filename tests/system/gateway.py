@@ -67,7 +67,7 @@ class Upstream:
                 pass
 
         class Server(http.server.ThreadingHTTPServer):
-            request_queue_size = 128
+            request_queue_size = 4096 # a connection beyond it tries again after seconds
             daemon_threads = True
 
         self.server = Server(("127.0.0.1", 0), Handler)

@@ -86,11 +86,11 @@ class Gateway:
 
 
 class Line:
-    """A rationd of one worker, whose clock stands still, and its clients."""
+    """A rationd whose clock stands still, and its clients. `clock`: one that it shares."""
 
-    def __init__(self, folder, rules=None, options=(), still=True):
-        self.clock = StillClock(folder / "clock")
-        self.daemon = Daemon(folder, rules, ["--workers", "1", *options], env=self.clock.env() if still else None)
+    def __init__(self, folder, rules=None, options=(), still=True, workers=1, clock=None):
+        self.clock = clock or StillClock(folder / "clock")
+        self.daemon = Daemon(folder, rules, ["--workers", workers, *options], env=self.clock.env() if still else None)
         self.clients = []
 
     def __enter__(self):

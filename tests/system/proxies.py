@@ -20,9 +20,10 @@ import time
 
 import pytest
 
-from daemon import PATIENCE, ROOT, Answer, Daemon, free_port
+from daemon import PATIENCE, ROOT, Answer, Daemon, free_port, wait_for
 
 EXAMPLES = ROOT / "examples/forward-auth"
+PROGRAMS = f"{ROOT}/build/proxies:/usr/sbin:/usr/bin" # Envoy and Traefik are not in Debian: ./dev deps
 # Nothing grows back while a test runs.
 RULES = (EXAMPLES / "ration.yaml").read_text().replace("per minute", "per day")
 
@@ -59,7 +60,10 @@ class UpstreamHandler(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(b"app" + body)
 
-    do_POST = do_PUT = do_GET
+    def __getattr__(self, name): # whatever the method is
+        if name.startswith("do_"):
+            return self.do_GET
+        raise AttributeError(name)
 
     def handle(self):
         with contextlib.suppress(ConnectionError): # proxies drop what they do not need
@@ -91,7 +95,7 @@ class Proxy:
             self.ports = {self.listens: str(self.port), **ports}
             self.process = subprocess.Popen(
                 self.command(), cwd=self.folder, stdin=subprocess.DEVNULL, stdout=self.log,
-                stderr=self.log, env={"HOME": str(self.folder), "PATH": "/usr/sbin:/usr/bin"})
+                stderr=self.log, env={"HOME": str(self.folder), "PATH": PROGRAMS})
             if self.is_listening():
                 return
         self.close()
@@ -178,7 +182,52 @@ class Haproxy(Proxy):
         return ["haproxy", "-db", "-f", self.copy("haproxy.cfg")]
 
 
-PROXIES = {"caddy": Caddy, "nginx": Nginx, "haproxy": Haproxy}
+class Envoy(Proxy):
+    no_decision = 403 # any 5xx is a failure to it, which it may answer by letting the request pass
+    to_refuse = ("failure_mode_allow: true", "failure_mode_allow: false")
+
+    def command(self):
+        return ["envoy", "-c", self.copy("envoy.yaml"), "--concurrency", "2", "--disable-hot-restart",
+                "--log-level", "error"]
+
+
+class Traefik(Proxy):
+    no_decision = 403 # 502 and 504 are its own
+    to_refuse = ("{ 502-504: 200 }", "{ 502-504: 503 }")
+
+    def command(self):
+        self.ports["8079"] = str(free_port()) # its own way to rationd
+        self.copy("traefik-site.yml")
+
+        def hastily(text): # it would wait for 2 s before it reads, and for 10 s before it ends
+            return (text.replace("providers:\n", "providers:\n  providersThrottleDuration: 1ms\n")
+                    .replace("    address:", "    transport: { lifeCycle: { graceTimeOut: 1ms } }\n    address:"))
+        return ["traefik", "--configFile=" + self.copy("traefik.yml", hastily)]
+
+    def is_listening(self):
+        """It opens its ports one after the other, and answers 404 until it has read its dynamic configuration. Asks
+        about a client of its own."""
+        def is_set_up():
+            asked = http.client.HTTPConnection("127.0.0.1", int(self.ports["8079"]), timeout=PATIENCE)
+            with contextlib.closing(asked), contextlib.suppress(ConnectionRefusedError):
+                asked.request("GET", "/v1/auth/traefik", headers={"X-Forwarded-For": "127.255.0.1"})
+                return asked.getresponse().status != 404
+            return False
+
+        if not super().is_listening():
+            return False
+        wait_for(is_set_up, "Traefik has read its configuration")
+        return True
+
+
+PROXIES = {"caddy": Caddy, "nginx": Nginx, "haproxy": Haproxy, "envoy": Envoy, "traefik": Traefik}
+
+
+def installed(kinds, name):
+    """The one of these kinds of proxies, for a test that needs it."""
+    if not shutil.which(name, path=PROGRAMS):
+        pytest.skip(f"{name} is not installed: ./dev deps")
+    return kinds[name]
 
 
 class Site:
@@ -216,6 +265,4 @@ class Site:
 
 @pytest.fixture(params=PROXIES)
 def kind(request):
-    if not shutil.which(request.param, path="/usr/sbin:/usr/bin"):
-        pytest.skip(f"{request.param} is not installed")
-    return PROXIES[request.param]
+    return installed(PROXIES, request.param)

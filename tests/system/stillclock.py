@@ -32,5 +32,6 @@ class StillClock:
         self._write()
 
     def env(self):
-        return {"STILLCLOCK": str(self.path),
-                "LD_PRELOAD": str(BUILD / "tests" / "libstillclock.so")}
+        library = BUILD / "tests" / "libstillclock.so"
+        assert library.exists(), f"{library} is missing: without it daemons would follow the real clock"
+        return {"STILLCLOCK": str(self.path), "LD_PRELOAD": str(library)}

@@ -5,6 +5,7 @@ import http.client
 import json
 import re
 import subprocess
+import time
 
 from admin_port import daemon, log_line, login, own, refused, spend  # noqa: F401 (fixtures)
 from daemon import PATIENCE, ROOT, Daemon, wait_for
@@ -54,6 +55,22 @@ def test_status_describes_the_daemon(daemon):
 
 
 # --- top, shadow, paths ---------------------------------------------------------------
+
+
+def test_top_knows_the_last_refusals_of_a_key(own):
+    before = time.time()
+    spend(own, 5 + 3, login("192.0.2.21"))
+    spend(own, 5 + 20, login("192.0.2.22"))
+    many, few = own.admin("GET", "/v1/top?count=2").json["keys"]
+    assert (many["key"], len(many["last"]), few["key"], len(few["last"])) == ("192.0.2.22", 8, "192.0.2.21", 3)
+    assert re.fullmatch("[0-9a-f]{16}", few["hash"]) and few["hash"] != many["hash"]
+    for key in (many, few):
+        assert key["last"] == sorted(key["last"], reverse=True)
+        assert before - 1 < key["last"][-1] <= key["last"][0] < time.time() + 1
+    state = own.admin("GET", "/v1/state?ip=192.0.2.21&method=POST&path=/login").json
+    assert state["refusals"] == [{"rule": "login", "last": few["last"]}]
+    assert "refusals" not in own.admin("GET", "/v1/state?ip=192.0.2.23&method=POST&path=/login").json
+    assert "refusals" not in own.admin("GET", "/v1/state?rule=api&ip=192.0.2.21&path=/api/x").json
 
 
 def test_top_lists_the_keys_refused_most(own):

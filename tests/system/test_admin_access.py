@@ -173,7 +173,7 @@ def test_a_caller_from_elsewhere_needs_the_token(tmp_path):
         assert status == (200 if free or known else 401), (method, path, given, status)
         if status == 401:
             assert "another machine" in text and "s3cret" not in text
-            assert ("token is not known" in text or "this is no token" in text) == (given is not None)
+            assert ("token is not known" in text or "this is not a token" in text) == (given is not None)
             assert ("has one word only" in text) == (given in ("s3cret", "Bearer ")), (given, text)
             assert ("another word than Bearer" in text) == (given == "Basic s3cret")
 

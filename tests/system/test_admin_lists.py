@@ -97,6 +97,7 @@ def test_a_change_between_two_pages_moves_no_other_entry(tmp_path):
     ("/v1/bans?limit=", "limit must be a number from 1 to 10000, found nothing"),
     ("/v1/overrides?after=-1", 'after must be an id, such as the number behind "next", found "-1"'),
     ("/v1/overrides?after=18446744073709551616", "after must be an id"),
+    ("/v1/overrides?after=", "after must be an id"),
     ("/v1/overrides?afte=1", 'unknown parameter "afte"; did you mean after?'),
     ("/v1/bans?rule=api", 'unknown parameter "rule"'),
 ])

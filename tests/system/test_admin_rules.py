@@ -90,9 +90,33 @@ def test_bad_rules_are_reported_and_change_nothing(daemon, method, path):
     assert daemon.admin("GET", "/v1/rules").json["version"] == 1
 
 
+@pytest.mark.parametrize("method, path", [("PUT", "/v1/rules"), ("POST", "/v1/rules/validate")])
+def test_diagnostics_have_the_place_of_each_fault(daemon, method, path):
+    text = ("limits:\n  - { name: a, key: ip, lmit: 5 per minute }\n"
+            "  - { name: b, when: { method: [GET, GET] }, key: ip, limit: 5 per fortnight }\n")
+    answer = daemon.admin(method, path + "?name=my.yaml", text)
+    assert answer.status == 422
+    found = [(d["file"], d["line"], d["column"], d["severity"]) for d in answer.json["diagnostics"]]
+    assert found == [("my.yaml", 2, 25, "error"), ("my.yaml", 3, 38, "warning"), ("my.yaml", 3, 68, "error")], answer
+    assert "fortnight" in answer.json["diagnostics"][2]["message"]
+    assert daemon.admin(method, path, "limits: }").json["diagnostics"][0]["line"] == 1
+
+
+def test_diagnostics_of_good_rules_are_their_warnings(daemon):
+    text = "limits:\n  - { name: b, when: { method: [GET, GET] }, key: ip, limit: 5 per minute }\n"
+    answer = daemon.admin("POST", "/v1/rules/validate", text).json
+    assert (answer["valid"], answer["rules"]) == (True, 1)
+    assert [(d["line"], d["severity"]) for d in answer["diagnostics"]] == [(2, "warning")]
+
+
+def test_the_faults_of_many_are_a_hundred(daemon):
+    text = "limits:\n" + "  - { name: a, lmit: 1 }\n" * 300
+    assert len(daemon.admin("POST", "/v1/rules/validate", text).json["diagnostics"]) == 100
+
+
 def test_validation_changes_nothing(daemon):
     answer = daemon.admin("POST", "/v1/rules/validate", '{"limits": []}')
-    assert (answer.status, answer.json) == (200, {"valid": True, "warnings": []})
+    assert (answer.status, answer.json) == (200, {"valid": True, "rules": 0, "warnings": [], "diagnostics": []})
     assert daemon.admin("GET", "/v1/rules").json["version"] == 1
 
 

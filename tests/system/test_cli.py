@@ -75,6 +75,7 @@ def test_help_lists_the_commands_and_each_has_a_page(ration):
         page = ration("help", command)
         assert page.status == 0 and page.out.startswith(f"usage: ration {command} ")
         assert ration(command, "--help").out == page.out == ration(command, "-h").out
+    assert ration("help", "help").out == answer.out
 
 
 def test_version(ration):
@@ -88,6 +89,7 @@ def test_without_arguments_usage_goes_to_stderr(ration):
 
 
 @pytest.mark.parametrize("args,message", [
+    (["--admin", ":8082", "top"], 'expected a command before "--admin"; "ration help" lists all'),
     (["chekc"], 'there is no command "chekc"; did you mean check?'),
     (["frobnicate"], 'there is no command "frobnicate"; "ration help" lists all'),
     (["help", "lnit"], 'there is no command "lnit"; did you mean lint?'),
@@ -178,7 +180,7 @@ def test_lint_for_programs(ration):
     first = answer.json["diagnostics"][0]
     assert (first["severity"], first["file"], first["line"], first["column"]) == \
         ("error", "stdin", 2, 11)
-    assert "is no name" in first["message"]
+    assert "is not a name" in first["message"]
 
 
 def test_the_example_is_sound(ration):
@@ -273,7 +275,7 @@ def test_explain_names_the_alternative(ration):
             "    alternative 1 of 2\n"
             '    - path "/x" does not match /export/**\n'
             "    alternative 2 of 2\n"
-            '    - size "many" is no number; it must be above 10\n') in answer.out
+            '    - size "many" is not a number; it must be above 10\n') in answer.out
 
 
 def test_explain_of_alternatives_for_programs(ration):

@@ -350,10 +350,10 @@ def test_the_daemon_says_what_is_wrong(ration, args, message):
      '"/nonexistent/rules.yaml" cannot be read: No such file or directory'),
     (["rules", "push", "/dev/null"], '"/dev/null" is empty; expected rules'),
     (["shadow", "on", "--admin", "localhost"],
-     '--admin: "localhost" is no address: it has no port; write one such as 127.0.0.1:8080, :8080, '
+     '--admin: "localhost" is not an address: it has no port; write one such as 127.0.0.1:8080, :8080, '
      "[::1]:8080 or unix:/run/ration.sock"),
     (["shadow", "on", "--admin", "::1:80"],
-     '--admin: "::1:80" is no address: an IPv6 address must be in brackets; write one such as '
+     '--admin: "::1:80" is not an address: an IPv6 address must be in brackets; write one such as '
      "127.0.0.1:8080, :8080, [::1]:8080 or unix:/run/ration.sock"),
     (["check", "--server", "rules.yaml", "ip=192.0.2.7"],
      "give either rules files or the address of a daemon, which has its own rules"),

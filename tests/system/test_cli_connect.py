@@ -113,7 +113,7 @@ def test_the_token_is_read_from_a_file_or_the_environment(tmp_path):
     said = []
 
     def serve(listener):
-        for _ in range(2):
+        for _ in range(4):
             connection, _ = listener.accept()
             said.append(connection.recv(65536).decode())
             connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 16\r\n\r\n{\"shadow\":false}")
@@ -128,8 +128,35 @@ def test_the_token_is_read_from_a_file_or_the_environment(tmp_path):
         assert run("shadow", "status", "--admin", address, env=env).status == 0
         assert run("shadow", "status", "--admin", address, "--token-file", tmp_path / "token",
                    env=env).status == 0
+        env = {"RATION_TOKEN_FILE": tmp_path / "token"}
+        assert run("shadow", "status", "--admin", address, env=env).status == 0
+        assert run("shadow", "status", "--admin", address, env={**env, "RATION_TOKEN": "from-env"}).status == 0
         thread.join(PATIENCE)
     assert "\r\nAuthorization: Bearer from-env\r\n" in said[0]
     assert "\r\nAuthorization: Bearer from-file\r\n" in said[1]
+    assert "\r\nAuthorization: Bearer from-file\r\n" in said[2]
+    assert "\r\nAuthorization: Bearer from-env\r\n" in said[3]
+    answer = run("shadow", "status", env={"RATION_TOKEN_FILE": tmp_path / "absent"})
+    assert answer.status == 2 and answer.err.startswith("ration: RATION_TOKEN_FILE: ")
     answer = run("shadow", "status", env={"RATION_TOKEN": "a\r\nX: b"})
     assert answer.status == 2 and answer.err.startswith("ration: RATION_TOKEN: not a token; ")
+
+
+def test_the_patience_comes_from_the_environment():
+    """A server that never answers; --timeout comes before RATION_TIMEOUT."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address = "127.0.0.1:%d" % listener.getsockname()[1]
+        answer = run("shadow", "status", "--admin", address, env={"RATION_TIMEOUT": "20ms"})
+        assert answer.status == 2 and "does not answer in time" in answer.err
+        answer = run("shadow", "status", "--admin", address, "--timeout", "20ms", env={"RATION_TIMEOUT": "10 minutes"})
+        assert answer.status == 2 and "does not answer in time" in answer.err
+    answer = run("shadow", "status", env={"RATION_TIMEOUT": "soon"})
+    assert answer.err == ('ration: RATION_TIMEOUT: found "soon", expected a length of time from 1 ms to 10 minutes\n')
+    assert run("lint", "-", stdin="limits: []", env={"RATION_TIMEOUT": "soon"}).status == 0
+
+
+def test_bench_finds_the_resp_port_in_the_environment(tmp_path):
+    with Daemon(tmp_path, RULES) as d:
+        assert run("bench", "--requests", "100", env={"RATION_RESP": d.addresses["resp"]}).status == 0
+    answer = run("bench", "--requests", "100", env={"RATION_RESP": "nonsense"})
+    assert answer.status == 2 and answer.err.startswith("ration: RATION_RESP: ")

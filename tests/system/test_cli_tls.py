@@ -224,7 +224,7 @@ def test_a_server_that_says_nothing(authority):
     (["--admin", "unix:/x", "--cert", "c.pem"], "--cert is for TLS; write the address as https://HOST:PORT"),
     (["--admin", "rediss://127.0.0.1:9"], '--admin: found "rediss://127.0.0.1:9", expected http:// or https://'),
     (["--admin", "https://unix:/x"], "unix sockets do not speak TLS"),
-    (["--admin", "https://127.0.0.1"], '"https://127.0.0.1" is no address: it has no port'),
+    (["--admin", "https://127.0.0.1"], '"https://127.0.0.1" is not an address: it has no port'),
     (["--admin", "https://127.0.0.1:9/v1"], "a port is a number from 1 to 65535"),
     (["--admin", "https://127.0.0.1:9", "--key", "k.pem"], "--key needs a certificate, too; --cert FILE names it"),
     (["--admin", "https://127.0.0.1:9", "--cacert", "/nonexistent"],

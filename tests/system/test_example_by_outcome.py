@@ -2,13 +2,12 @@
 """examples/by-outcome: proxies that report how a request ended, so that only failed logins are charged."""
 
 import json
-import shutil
 
 import pytest
 
 import proxies
 from daemon import ROOT, Daemon, free_port, wait_for
-from proxies import Upstream, UpstreamHandler
+from proxies import Upstream, UpstreamHandler, installed
 
 EXAMPLES = ROOT / "examples/by-outcome"
 MOST = 5 # failed logins
@@ -96,9 +95,7 @@ KINDS = {"caddy": Caddy, "nginx": Nginx, "haproxy": Haproxy}
 
 @pytest.fixture(params=KINDS)
 def kind(request):
-    if not shutil.which(request.param, path="/usr/sbin:/usr/bin"):
-        pytest.skip(f"{request.param} is not installed")
-    return KINDS[request.param]
+    return installed(KINDS, request.param)
 
 
 @pytest.fixture

@@ -112,6 +112,32 @@ def test_replies_have_pages_and_bad_words_are_passed_over(server):
     assert f"{3:016x} ? garbage".encode() in heard and len(heard) == 10
 
 
+def test_a_pause_arrives_whatever_others_have_written(server):
+    """Scores that are no versions, the last version that there can be, an entry that no order has, long texts."""
+    server.say(0, *((i, 0, 60 * SECOND) for i in range(20)))
+    first = server.clock.now_us
+    for i in range(20):
+        server.client.zadd(PAUSES[1], {f"{i:016x}": first + i / 32})
+    version, more = 0, 1
+    for _ in range(20):
+        version, more = server.say(version, most=4)[:2]
+    assert more == 0, "the pages end"
+
+    server.client.hset(HEAD, "pauses", f"{2**52 - 1}")
+    assert server.say(0, (77, 0, 60 * SECOND))[4] != []
+    again = server.say(0, (77, 0, 60 * SECOND))
+    assert again[0] < 2**51 and (77, 60 * SECOND) in again[4], "once more from the beginning"
+    server.client.zrem(PAUSES[1], f"{77:016x}")
+    assert (77, 60 * SECOND) in server.say(again[0], (77, 0, 60 * SECOND))[4]
+
+    server.client.zadd(PAUSES[2], {"f" * 16: "inf"})
+    assert server.say(again[0], (78, 0, 60 * SECOND))[4][-1] == (78, 60 * SECOND)
+    assert 0 < server.client.pttl(PAUSES[0]) <= 25 * 3600 * 1000
+    server.client.hset(PAUSES[0], f"{78:016x}", "x" * 100000)
+    reply = server.client.evalsha(server.sha, 4, HEAD, *PAUSES, again[0], 500)
+    assert reply[4:][-1] == f"{78:016x} ? ".encode() + 40 * b"x"
+
+
 # --- nodes --------------------------------------------------------------------------------------
 
 

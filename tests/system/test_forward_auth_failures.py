@@ -3,11 +3,12 @@
 decision; and that clients cannot bring that about."""
 
 import itertools
+import subprocess
 import time
 
 import pytest
 
-from daemon import RespError, wait_for
+from daemon import Daemon, RespError, wait_for
 from proxies import RULES, Haproxy, Site, kind
 
 LATE = 2.5 # seconds: five times the deadline that every example sets, for a busy machine
@@ -170,3 +171,46 @@ def test_no_request_makes_rationd_or_the_proxy_fail_open(kind, tmp_path):
         assert site.proxy.send(login(), "127.0.0.3") == 200
         # Headers that rules do not use cost no client an answer, up to what the proxies themselves take.
         assert {answers[f"{count} headers"] for count in range(90, 93)} == {429}
+
+
+# Of HTTP, of WebDAV, of RTSP and other relatives of HTTP, and of nobody.
+METHODS = ["OPTIONS", "TRACE", "PURGE", "PROPFIND", "M-SEARCH", "QUERY", "SOURCE", "MSEARCH", "PRI", "PLAY", "DESCRIBE",
+           "FLUSH", "GET_PARAMETER", "BREW", "post", "a.b!", "X" * 300]
+
+
+def http2(site, method):
+    """By a client that speaks HTTP/2 without asking, where any word is a method. Proxies that do not speak
+    it answer nothing."""
+    subprocess.run(["curl", "--silent", "--http2-prior-knowledge", "--interface", "127.0.0.2", "--request", method,
+                    f"http://127.0.0.1:{site.proxy.port}/page"], stdout=subprocess.DEVNULL, check=False, timeout=60)
+
+
+def test_no_method_gets_past_a_spent_limit(kind, tmp_path):
+    with Site(kind, tmp_path, RULES) as site: # lets requests pass if rationd fails
+        wait_for(lambda: site.ask().status == 429, "a spent limit")
+        passed = len(site.app.seen)
+        for method in METHODS:
+            site.proxy.send(b"%s /page HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n" % method.encode())
+            http2(site, method)
+        for line in (b"CONNECT a:443 HTTP/1.1", b"CONNECT /page HTTP/1.1", b"OPTIONS * HTTP/1.1",
+                     b"GET http://a/page HTTP/1.1", b"GET /page HTTP/1.0", b"GET /page HTTP/1.2", b"GET /page HTTP/3.0"):
+            site.proxy.send(line + b"\r\nHost: a\r\nConnection: close\r\n\r\n")
+        for coding in (b"gzip, chunked", b"identity", b"gzip", b"xchunked"):
+            site.proxy.send(b"GET /page HTTP/1.1\r\nHost: a\r\nConnection: close\r\nTransfer-Encoding: " + coding +
+                            b"\r\n\r\n0\r\n\r\n")
+        assert site.app.seen[passed:] == []
+
+
+@pytest.mark.parametrize("request_line, coding", [
+    (b"BREW /v1/auth/page HTTP/1.1", None), (b"PLAY /v1/auth HTTP/1.1", None), (b"CONNECT a:443 HTTP/1.1", None),
+    (b"CONNECT /v1/auth/page HTTP/1.1", None), (b"BREW http://a/v1/auth/page HTTP/1.1", None),
+    (b"GET /v1/auth/page HTTP/2.0", None), (b"GET /v1/auth/page HTTP/1.1", b"gzip")])
+def test_what_rationd_cannot_read_about_forward_auth_is_no_failure_of_its_own(tmp_path, request_line, coding):
+    """Envoy lets a request pass if rationd answers 5xx."""
+    head = request_line + b"\r\nHost: a\r\n" + (b"Transfer-Encoding: %s\r\n" % coding if coding else b"") + b"\r\n"
+    with Daemon(tmp_path, RULES) as daemon:
+        for pieces in ([head], [head[:9], head[9:]]):
+            with daemon.socket() as s:
+                for piece in pieces:
+                    s.sendall(piece)
+                assert s.makefile("rb").readline().startswith(b"HTTP/1.1 400 "), request_line

@@ -232,6 +232,8 @@ def test_ambiguous_requests_are_refused_and_nothing_behind_them_is_read(daemon):
         *_, status, reason = file.with_suffix(".txt").read_text().rpartition("! ")[2].partition(" ")[::2]
         if reason.startswith("the body is too long"):
             continue # by the limit of another test
+        if status[0] == "5" and b" /" not in file.read_bytes().partition(b"\n")[0]:
+            status = "400" # without a path: a proxy may take 5xx for an absence of rationd
         said = last_words(daemon, "http", file.read_bytes() + b"\r\n\r\n" + HEALTH)
         answers = re.findall(rb"^HTTP/1.1 (\d+)", said, re.M)
         assert answers[-1:] == [status.encode()], (file.name, said)

@@ -7,9 +7,10 @@ import time
 
 import pytest
 
-from daemon import wait_for
+from daemon import Daemon, wait_for
 from nodes import Nodes, metric
 from redis_server import RedisServer
+from stillclock import StillClock
 
 AMOUNT = 1500
 PARTS = (0.5, 0.8, 0.95, 0.99)
@@ -99,3 +100,27 @@ def test_all_units_of_idle_keys_are_there_for_others(nodes):
             break
     assert burnt == 0 and not missing
     assert total(nodes, "ration_leased_decided_total") > 100 * len(ALGORITHMS)
+
+
+TWO = """
+limits:
+  - {name: user, key: user, limit: 4000 per 2 seconds, algorithm: fixed-window, consistency: leased}
+  - {name: all, limit: 4000 per 2 seconds, algorithm: fixed-window, consistency: leased}
+"""
+
+
+def test_a_key_that_cools_down_while_a_request_waits_is_dropped_once(tmp_path):
+    """A request looks at two keys, and waits for leases of both. The last reply leads to its charges, which spend all
+    of a key that is hardly used any more."""
+    clock = StillClock(tmp_path / "clock")
+    with RedisServer(tmp_path, clock) as redis:
+        redis.flush_and_vouch()
+        options = ["--workers", "1", "--redis", redis.url, "--redis-deadline", "10s"]
+        with Daemon(tmp_path, TWO, options, env=clock.env()) as daemon, daemon.resp() as resp:
+            wait_for(lambda: daemon.admin("GET", "/readyz").json["store"] == "up")
+            for _ in range(5):
+                assert take(resp, "/", "ann", 200) == 200
+                assert metric(daemon, "ration_leased_keys") == 2
+                clock.advance(20)
+                resp.send("RATION.CHECK", "user", "ann", "COST", 5)
+                assert resp.read()[1] == 1

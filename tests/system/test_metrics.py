@@ -417,6 +417,27 @@ def test_alerts_and_dashboard_name_metrics_that_exist(sharing):
     assert metrics_named(rules) <= known, metrics_named(rules) - known
 
 
+def test_promtool_can_read_what_the_dashboard_asks(tmp_path):
+    """As the expressions of rules, with what Grafana puts in for its variables."""
+    need("promtool")
+    panels = json.loads((ROOT / "deploy/grafana/ration.json").read_text())["panels"]
+    expressions = [t["expr"] for p in panels for t in p.get("targets", [])]
+    rules = [{"record": f"panel:{n}", "expr": re.sub(r"\$__(rate_)?interval", "5m", e).replace("$job", ".*").replace("$instance", ".*")}
+             for n, e in enumerate(expressions)]
+    assert len(rules) > 80 and not any("$" in rule["expr"] for rule in rules)
+    (tmp_path / "panels.json").write_text(json.dumps({"groups": [{"name": "panels", "rules": rules}]}))
+    done = subprocess.run(["promtool", "check", "rules", "panels.json"], capture_output=True, cwd=tmp_path, text=True,
+                          timeout=PATIENCE)
+    assert done.returncode == 0 and f"{len(rules)} rules found" in done.stdout, done.stdout + done.stderr
+
+
+def test_the_dashboard_shows_store_leases_nodes_and_signals():
+    text = (ROOT / "deploy/grafana/ration.json").read_text()
+    for name in ("ration_store_up", "ration_store_breaker_opened_total", "ration_store_fallbacks_total", "ration_leased_keys",
+                 "ration_fleet_synced", "ration_signal_stale", "ration_rule_factor"):
+        assert name in text, name
+
+
 def test_panels_of_the_dashboard_have_their_own_place():
     panels = json.loads((ROOT / "deploy/grafana/ration.json").read_text())["panels"]
     assert len({p["id"] for p in panels}) == len(panels)

@@ -157,6 +157,16 @@ TWICE = [
 ]
 
 
+def test_a_batch_with_a_mistake_is_not_decided(tmp_path):
+    with Daemon(tmp_path, "limits: []\n") as daemon:
+        for mistake in ({"key": "ann"}, {"key": "ann", "algorithm": "fixed-window"}, {"limit": "1 per day"},
+                        {"attributes": {"ip": "192.0.2.7"}, "key": "ann", "limit": "1 per day"}, {"cost": "1"}, 1):
+            answer = daemon.http("POST", "/v1/check", {"checks": [{"key": "bob", "limit": "1 per day"}, mistake]})
+            assert answer.status == 400 and "results" not in answer.json, (mistake, answer)
+        alone = daemon.http("POST", "/v1/check", {"checks": [{"key": "bob", "limit": "1 per day"}]})
+        assert alone.json["results"][0]["allowed"], alone
+
+
 def test_a_member_that_is_given_twice_is_refused(tmp_path):
     with Daemon(tmp_path, RULES) as daemon:
         for port, path, body, name in TWICE:

@@ -189,13 +189,32 @@ def test_those_of_higher_priority_come_first(either):
     assert at.admitted()[5:13] == high and at.admitted()[13:] == low
 
 
-LIMITS = {  # not leaky buckets and places: the requests that fill those would not be answered, or free them at once
+LIMITS = {  # places and leaky buckets: see below
     "token-bucket": "5 per 2 seconds",
+    "steps": "5 per 2 seconds in steps of 2s",
     "fixed-window": "5 per 2 seconds, algorithm: fixed-window",
+    "from-first": "5 per 2 seconds, algorithm: fixed-window, align: first",
     "sliding-log": "5 per 2 seconds, algorithm: sliding-log",
     "sliding-window": "5 per 2 seconds, algorithm: sliding-window",
     "sub-windows": "5 per 2 seconds, algorithm: sliding-window, sub_windows: 10",
 }
+
+
+def many(either, rules, parameters=PATIENT, **settings):
+    """Thousands may wait."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 30_000)), hard))
+    return either(rules, http="ration_waiting 20000;", connections=25_000, top="worker_rlimit_nofile 30000;",
+                  parameters=parameters, **settings)
+
+
+def turns_by_user(at, users, skip):
+    """The names of those that were admitted, of each user, without the first ones of all."""
+    by_user = {user: [] for user in users}
+    for path in at.admitted()[skip:]:
+        name, _, query = path.partition("?")
+        by_user["?" + query.partition("&")[0]].append(name)
+    return by_user
 
 
 @pytest.mark.parametrize("algorithm", list(LIMITS) if SOAK else list(LIMITS)[:1])
@@ -203,13 +222,9 @@ def test_lines_of_many_keys_do_not_touch_each_other(either, algorithm):
     """A soak has 10,000 in 1,000 lines. At rationd they come over one connection, which keeps their order.
     Every other request is of the higher level; those of the lower one leave one unit."""
     keys, each, openings = (1000, 10, (5, 9, 10)) if SOAK else (100, 4, (4,))
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 30_000)), hard))
-    at = either("limits:\n  - {name: api, key: user, queue: {size: 10, max_wait: 60s}, limit: "
+    at = many(either, "limits:\n  - {name: api, key: user, queue: {size: 10, max_wait: 60s}, limit: "
                 + LIMITS[algorithm]
-                + ", priority: {by: level, levels: {high: 0%, low: 20%}, default: low}}\n",
-                http="ration_waiting 20000;", connections=25_000, top="worker_rlimit_nofile 30000;",
-                parameters=PATIENT)
+                + ", priority: {by: level, levels: {high: 0%, low: 20%}, default: low}}\n")
     users = [f"?user={k}" for k in range(keys)]
     with contextlib.closing(at.g.connection()) as connection:
         for user in users:
@@ -221,13 +236,67 @@ def test_lines_of_many_keys_do_not_touch_each_other(either, algorithm):
         wait_for(lambda: at.waits() == (i + 1) * keys, f"{i + 1} of each key wait")
     for done in openings:
         at.pass_until(4, keys * (5 + done))
-    by_user = {user: [] for user in users}
-    for path in at.admitted()[5 * keys:]:
-        name, _, query = path.partition("?")
-        by_user["?" + query.partition("&")[0]].append(name)
     names = [f"/{i}" for i in range(each)]
-    for user, turns in by_user.items():
+    for user, turns in turns_by_user(at, users, 5 * keys).items():
         assert turns == names[1::2] + names[0::2], user
+
+
+def fill_lines(at, users, each):
+    for i in range(each):
+        for user in users:
+            at.sockets[f"/{i}{user}"] = begin(at.g, f"/{i}{user}")
+        wait_for(lambda: at.waits() == (i + 1) * len(users), f"{i + 1} of each key wait")
+
+
+def test_several_connections_have_the_same_lines(there):
+    """Those of one opening may come in another order than they were decided, but nobody of a later one."""
+    keys, each = (1000, 10) if SOAK else (100, 4)
+    at = many(there, "limits:\n  - {name: api, key: user, limit: 2 per 2 seconds, queue: {size: 10, max_wait: 60s}}\n",
+              parameters=PATIENT + " connections=4")
+    users = [f"?user={k}" for k in range(keys)]
+    with contextlib.closing(at.g.connection()) as connection:
+        for user in users:
+            assert [at.g.ask_on(connection, f"/first{user}")[0] for _ in range(2)] == [200] * 2
+    fill_lines(at, users, each)
+    for done in range(2, each + 1, 2):
+        at.pass_until(4, keys * (2 + done))
+    for user, turns in turns_by_user(at, users, 2 * keys).items():
+        pairs = [sorted(turns[i:i + 2]) for i in range(0, each, 2)]
+        assert pairs == [[f"/{i}", f"/{i + 1}"] for i in range(0, each, 2)], user
+
+
+USERS, EACH = ([f"?user={k}" for k in range(1000)], 10) if SOAK else ([f"?user={k}" for k in range(50)], 4)
+
+
+def test_places_of_many_keys_go_to_the_next_in_their_lines(either, upstream):
+    """Each request has the place of its key until the server behind nginx has answered it."""
+    at = many(either, "limits:\n  - {name: api, key: user, limit: 1 concurrent, lease: 1h, "
+                      "queue: {size: 10, max_wait: 60s}}\n", server=proxied(upstream))
+    for user in USERS:
+        at.sockets[f"/hold{user}"] = begin(at.g, f"/hold{user}")
+    wait_for(lambda: upstream.count("/hold") == len(USERS), "all places are taken")
+    fill_lines(at, USERS, EACH)
+    upstream.release.set()
+    wait_for(lambda: len(at.admitted()) == len(USERS) * (1 + EACH), "all are admitted")
+    for user, turns in turns_by_user(at, USERS, 0).items():
+        assert turns == ["/hold"] + [f"/{i}" for i in range(EACH)], user
+
+
+def test_queues_of_many_keys_have_lines_before_them(either):
+    """One of each key is told its time, and the next leaves the line when that one has gone."""
+    at = many(either, "limits:\n  - {name: api, key: user, limit: 5 per second queue 1, "
+                      "queue: {size: 10, max_wait: 60s}}\n")
+    with contextlib.closing(at.g.connection()) as connection:
+        assert {at.g.ask_on(connection, f"/first{user}")[0] for user in USERS} == {200}
+    for user in USERS:
+        at.sockets[f"/told{user}"] = begin(at.g, f"/told{user}")
+    for done in range(1, EACH + 2):
+        at.g.wait_for_log("delayed by", "error", done * len(USERS))
+        if done == 1:
+            fill_lines(at, USERS, EACH)
+        at.pass_until(0.2, (1 + done) * len(USERS))
+    for user, turns in turns_by_user(at, USERS, len(USERS)).items():
+        assert turns == ["/told"] + [f"/{i}" for i in range(EACH)], user
 
 
 # --- what a request is told ------------------------------------------------------------------

@@ -2,20 +2,19 @@
 """Spellings of a limited path: whatever a client writes, nothing reaches a handler uncounted.
 
 Proxies, frameworks and rules each read a path in their own way. Here real ones are combined: the
-examples for Caddy, nginx and HAProxy and our module for nginx, in front of Flask, Express, Go and
-Spring.
+examples for Caddy, nginx, HAProxy, Envoy and Traefik and our module for nginx, in front of Flask,
+Express, Go and Spring.
 """
 
 import concurrent.futures
 import contextlib
-import shutil
 import socket
 
 import pytest
 
 from daemon import PATIENCE, Daemon, free_port
 from gateway import Gateway
-from proxies import PROXIES
+from proxies import PROXIES, installed
 from sites import App, is_built
 
 LIMIT = 2
@@ -146,9 +145,7 @@ def port(request, app, tmp_path):
         with gateway(app, rules, tmp_path) as port:
             yield port
         return
-    if not shutil.which(request.param, path="/usr/sbin:/usr/bin"):
-        pytest.skip(f"{request.param} is not installed")
-    with proxy(PROXIES[request.param], app, rules, tmp_path) as port:
+    with proxy(installed(PROXIES, request.param), app, rules, tmp_path) as port:
         yield port
 
 

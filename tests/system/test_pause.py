@@ -190,12 +190,18 @@ def test_a_retry_after_header_is_taken_as_it_was_received(daemon):
     ({"key": "a", "for": -1}, "\"for\" must be seconds"),
     ({"key": "a", "for": None}, "\"for\" must be seconds"),
     ({"key": "a", "fro": 3}, "did you mean \"for\"?"),
+    ({"attributes": {"": None}, "for": 3}, "an attribute has no name"),
     ({"attributes": {"x": "y"}, "for": 3}, "no rule with a limit applies"),
     ({"attributes": {"account": "ann", "path": "/x"}, "rule": "stripe", "for": 3}, "does not match /pay"),
 ])
 def test_mistakes_are_named(daemon, body, words):
     answer = daemon.http("POST", "/v1/pause", body)
     assert answer.status == 400 and words in answer.json["message"]
+
+
+def test_a_parameter_needs_a_name(daemon):
+    answer = daemon.http("GET", "/v1/pause?account=ann&=1")
+    assert answer.status == 400 and answer.json["message"] == "a parameter has no name"
 
 
 def test_a_rule_that_does_not_exist_is_named(daemon):

@@ -47,6 +47,12 @@ def test_a_repeated_refusal_needs_no_call(server):
     assert result["remembered"] > 1000 > result["calls"]
 
 
+def test_what_was_asked_before_a_refusal_came_needs_no_other_call(server):
+    """A call has 64 charges at most."""
+    result = Node(server.url, "10 per 24h", count=500, depth=500).result()
+    assert (result["allowed"], result["refused"], result["calls"]) == (10, 490, 1)
+
+
 def test_charges_that_arrive_together_go_in_few_calls(server):
     result = Node(server.url, key=0, count=6400, depth=64).result()
     assert result["allowed"] + result["failed"] == 6400

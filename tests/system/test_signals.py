@@ -323,7 +323,7 @@ def test_a_prometheus_that_lies_leaves_the_signal_stale(stepped):
         for answer, problem in [
                 (b"", "closed without an answer"), (b"hello\r\n\r\n", "not HTTP"),
                 (success("[]"), "yields nothing"), (success(f"[{one % 1},{one % 2}]"), "yields 2 values"),
-                (success(f"[{one % 'NaN'}]"), "which is no number"), (success("[]", "matrix"), "matrix"),
+                (success(f"[{one % 'NaN'}]"), "which is not a number"), (success("[]", "matrix"), "matrix"),
                 (success(f"[{one % '1e300'}]"), "beyond 1e12"),
                 (b"HTTP/1.0 302 Found\r\nLocation: http://127.0.0.1:1/\r\n\r\n", "redirects are not followed"),
                 (b"HTTP/1.0 200 OK\r\n\r\n" + b"x" * 100000, "longer than 64 KiB"),

@@ -3,14 +3,14 @@
 counted by one node, and a node that goes or comes moves only the keys that it must."""
 
 import contextlib
-import shutil
 
 import pytest
 
 from concurrent_clients import in_threads, pair
 from daemon import ROOT, Daemon, free_port, wait_for
+from proxies import Envoy as AuthEnvoy
 from proxies import Nginx as AuthNginx
-from proxies import Proxy
+from proxies import Proxy, installed
 
 EXAMPLES = ROOT / "examples/sticky"
 LIMIT = 5
@@ -31,14 +31,20 @@ class Haproxy(Proxy):
         return ["haproxy", "-db", "-f", self.copy("haproxy.cfg")]
 
 
-BALANCERS = {"nginx": Nginx, "haproxy": Haproxy}
+class Envoy(AuthEnvoy):
+    examples, listens = EXAMPLES, "8080"
+
+
+BALANCERS = {"nginx": Nginx, "haproxy": Haproxy, "envoy": Envoy}
+
+
+# Envoy has no health checks here, and a ring of one size: docs/sticky.md.
+WITH_CHECKS = pytest.mark.parametrize("kind", ["nginx", "haproxy"], indirect=True)
 
 
 @pytest.fixture(params=BALANCERS)
 def kind(request):
-    if not shutil.which(request.param, path="/usr/sbin:/usr/bin"):
-        pytest.skip(f"{request.param} is not installed")
-    return BALANCERS[request.param]
+    return installed(BALANCERS, request.param)
 
 
 class BalancedNodes:
@@ -170,6 +176,7 @@ def test_a_key_that_moves_gets_one_burst_more_for_each_time(balanced, kind):
     assert spend() == LIMIT - 1
 
 
+@WITH_CHECKS
 def test_a_node_that_comes_takes_its_share_from_all_others(balanced, kind):
     ask_all(balanced.balancer(kind, without=("8083",)))
     before = balanced.places()
@@ -183,6 +190,7 @@ def test_a_node_that_comes_takes_its_share_from_all_others(balanced, kind):
     print(f"{moved} of {len(KEYS)} keys moved")
 
 
+@WITH_CHECKS
 def test_a_frozen_node_costs_a_request_its_second_and_then_its_keys_are_counted_elsewhere(balanced, kind):
     balancer = balanced.balancer(kind)
     ask_all(balancer)

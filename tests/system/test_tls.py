@@ -6,6 +6,7 @@ import http.client
 import os
 import pathlib
 import shutil
+import signal
 import socket
 import ssl
 import subprocess
@@ -236,6 +237,15 @@ def test_answers_end_with_close_notify(tmp_path, authority, pair):
             assert request(daemon, context) == 200
             daemon.process.send_signal(15)
             assert idle.recv(4096) == b""
+        assert daemon._end() == 0
+
+
+@pytest.mark.parametrize("port", ["http", "resp", "grpc", "admin"])
+def test_connections_without_a_handshake_do_not_disturb_a_stop(tmp_path, authority, pair, port):
+    with Daemon(tmp_path, RULES, options(pair, "--grpc", "127.0.0.1:0")) as daemon, \
+            daemon.socket(port) as silent, dial(daemon, port, trusting(authority)):
+        daemon.process.send_signal(signal.SIGTERM)
+        assert silent.recv(100) == b""
         assert daemon._end() == 0
 
 

@@ -614,7 +614,7 @@ def test_what_is_no_export_is_not_billed(titles, rows, words):
 
 @pytest.mark.parametrize("change, words", [
     ({"plans": {}}, "'ada' has the plan 'pro', which has no prices"),
-    ({"plans": {"pro": {"fee": "x", "tiers": []}}}, "'ada', plan 'pro': a price is no number"),
+    ({"plans": {"pro": {"fee": "x", "tiers": []}}}, "'ada', plan 'pro': a price is not a number"),
     ({"plans": {"pro": {"tiers": []}}}, "'ada', plan 'pro': 'fee' is missing"),
     ({"plans": {"pro": {"fee": "1", "tiers": [{"up_to": 4, "per_unit": "1"}]}}}, "prices up to 4 units, and it used 5"),
     ({"rule": None}, "has no 'rule'"),

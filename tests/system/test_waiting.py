@@ -284,7 +284,7 @@ def test_a_request_with_too_much_text_is_refused_where_others_wait(line):
     ("/v1/throttle", {"key": "a", "limit": BUCKET, "wait": 0}, "above 0 and up to 60"),
     ("/v1/check", {"checks": [{"key": "a", "limit": BUCKET, "wait": 1}]}, '"wait" has no meaning here'),
     ("/v1/renew", {"lease": "x", "wait": 1}, '"wait" has no meaning here'),
-    ("/v1/renew", {"lease": "x", "wiat": 1}, "unknown member"),
+    ("/v1/renew", {"lease": "x", "wiat": 1}, 'unknown member "wiat"; allowed here: for, lease'),
 ])
 def test_a_wrong_wait_is_refused_over_http(line, path, body, message):
     answer = line.http(path, **body).answer()
@@ -395,3 +395,18 @@ def test_a_gateway_has_as_many_requests_in_line_as_a_connection_may(tmp_path):
         for _ in range(1, MOST):
             assert gateway.read() == 1
         line.stands(0)
+
+
+def test_a_line_that_no_rule_describes_has_room_for_1000(tmp_path):
+    """Callers say that they would wait: one client that does not stop asking leaves room for others."""
+    with Line(tmp_path, "limits: [{name: plain, key: user, limit: 100 per second}]\n") as line:
+        gateway = Gateway(line)
+        for user in "ann", "bob":
+            assert decision(gateway("RATION.CHECK", "user", user, "COST", 100, "FULL"))["allowed"]
+        wait = ("FULL", "WAIT", 60000, "LINE")
+        gateway.client.send(b"".join(command("RATION.CHECK", "user", "ann", *wait, id) for id in range(1001)))
+        for id in range(1000):
+            assert gateway.read() == [b"WAIT", id, 60000]
+        assert not decision(gateway.read())["allowed"]
+        assert gateway("RATION.CHECK", "user", "bob", *wait, 1001) == [b"WAIT", 1001, 60000]
+        line.stands(1001)

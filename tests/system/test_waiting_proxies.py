@@ -57,4 +57,5 @@ def test_a_client_that_hangs_up_leaves_the_line_if_its_proxy_says_so(kind, tmp_p
             assert metric(site, 'ration_waited_total{result="left"}') == 1
         lift(site)
         wait_for(lambda: metric(site, "ration_waiting") == 0, "nobody waits")
-        assert site.ask().status == 200
+        # On a busy machine Traefik's own 499 of the client that hung up may reach the next one, too.
+        wait_for(lambda: site.ask().status == 200, "others are served")

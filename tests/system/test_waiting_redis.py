@@ -19,12 +19,13 @@ from daemon import PATIENCE, Daemon, wait_for
 from redis_server import RedisServer, silence
 from stillclock import StillClock
 
-OPTIONS = ["--grpc", "127.0.0.1:0", "--resp", "none", "--memory", "4M", "--workers", 2, "--redis-nodes", 2]
+OPTIONS = ["--grpc", "127.0.0.1:0", "--resp", "none", "--memory", "4M", "--redis-nodes", 2]
 RULES = """
 apply_to_envoy: true
 limits:
   - {{name: line, key: user, limit: {limit}, consistency: {consistency}, on_store_failure: {failure},
      queue: {{size: 200, max_wait: 55s}}}}
+  - {{name: shop, key: [user, shop], when: {{shop: {{present: true}}}}, limit: 1000 per second}}
 """
 STEP = 4  # seconds after which a window has ended
 
@@ -36,8 +37,8 @@ class Calls:
         self.peer = http2.Peer(node.socket("grpc"))
         self.asked, self.turns, self.answers = 0, [], {}
 
-    def ask(self, user, count):
-        call = http2.message(rls.request("shop", {"user": user}).SerializeToString())
+    def ask(self, user, count, **more):
+        call = http2.message(rls.request("shop", {"user": user, **more}).SerializeToString())
         for _ in range(count):
             stream = 2 * self.asked + 1
             self.peer.send(http2.frame(http2.HEADERS, http2.END_HEADERS, stream, http2.block(http2.CALL)),
@@ -79,7 +80,7 @@ def wait_until(nodes, waiting):
 
 @contextlib.contextmanager
 def two_nodes(folder, clock=None, deadline="10s", limit="20 per 2 seconds, algorithm: fixed-window",
-              consistency="strict", failure="refuse"):
+              consistency="strict", failure="refuse", workers=2):
     """Redis and the nodes have one clock."""
     rules = RULES.format(limit=limit, consistency=consistency, failure=failure)
     with contextlib.ExitStack() as stack:
@@ -89,7 +90,8 @@ def two_nodes(folder, clock=None, deadline="10s", limit="20 per 2 seconds, algor
         for name in ("one", "other"):
             (folder / name).mkdir()
             nodes.append(stack.enter_context(Daemon(
-                folder / name, rules, [*OPTIONS, "--redis", server.url, "--redis-deadline", deadline],
+                folder / name, rules,
+                [*OPTIONS, "--workers", workers, "--redis", server.url, "--redis-deadline", deadline],
                 env=clock.env() if clock else None)))
         wait_for(lambda: all(node.admin("GET", "/readyz").json["store"] == "up" for node in nodes))
         yield server, nodes
@@ -129,11 +131,11 @@ def clock(tmp_path):
     return StillClock(tmp_path / "clock")
 
 
-def use_up(node):
+def use_up(node, units=20):
     first = Calls(node)
-    first.ask("ann", 20)
-    collect([first], 20)
-    assert len(first.admitted()) == 20
+    first.ask("ann", units)
+    collect([first], units)
+    assert len(first.admitted()) == units
     first.peer.socket.close()
 
 
@@ -146,26 +148,68 @@ def ask_in_order(node, caller, count):
                  > answered + i)
 
 
-@pytest.mark.parametrize("connections", [1, 4])
-def test_strict_limits_are_asked_once_for_each_opening_and_thread(tmp_path, clock, connections):
-    """The calls of a node come over so many connections in turn, which are of one worker thread or of both.
-    Those of a thread have their turns in order; those of two threads, too, unless the other node was faster."""
-    with two_nodes(tmp_path, clock) as (server, nodes):
+def stand(node, count, connections, two_limits=lambda i: False):
+    """So many calls in line, over these connections in turn, which belong to all threads of the node."""
+    callers = [Calls(node) for _ in range(connections)]
+    for i in range(count):
+        callers[i % connections].ask("ann", 1, **({"shop": "a"} if two_limits(i) else {}))
+        wait_until([node], i + 1)
+    return callers
+
+
+def in_line(callers, numbers):
+    """Of calls over these connections, by `numbers` of each: their places in line, sorted."""
+    return sorted(i * len(callers) + n for n, caller in enumerate(callers) for i in numbers(caller))
+
+
+@pytest.mark.parametrize("workers, connections", [(1, 1), (2, 8), (4, 16)])
+def test_a_node_asks_redis_once_for_each_opening_and_in_order(tmp_path, clock, workers, connections):
+    """The calls of a node come over so many connections in turn, which belong to all of its threads. Both nodes
+    take a part of each opening."""
+    with two_nodes(tmp_path, clock, workers=workers) as (server, nodes):
         use_up(nodes[0])
-        callers = [[Calls(node) for _ in range(connections)] for node in nodes]
-        for node, mine in zip(nodes, callers):
-            for i in range(60):
-                ask_in_order(node, mine[i % connections], 1)
-        wait_until(nodes, 60)
+        callers = [stand(node, 60, connections) for node in nodes]
         calls = CountedCalls(server)
+        admitted = [0, 0]
         for step in range(6):
             before = calls.so_far()
             clock.advance(STEP)
             collect(sum(callers, []), 20 * (step + 1))
-            # Waiters of several threads are called together if they fit; one more asks, alone, when the window ends.
-            assert 1 <= calls.so_far() - before <= len(nodes) * (1 if connections == 1 else 3)
+            assert 1 <= calls.so_far() - before <= len(nodes)
+            for node, mine in enumerate(callers):
+                turns = in_line(mine, lambda caller: caller.turns)
+                assert turns == list(range(len(turns))), "those that came first, and nobody else"
+                admitted[node] = len(turns)
+        assert admitted == [60, 60]
         for caller in sum(callers, []):
             assert caller.admitted() == caller.turns == sorted(caller.turns)
+        wait_until(nodes, 0)
+
+
+@pytest.mark.parametrize("limit, others, two_limits, most", [
+    (20, 7, lambda i: False, 1 + 1), (20, 7, lambda i: i % 5 < 3, None), (20, 7, lambda i: i % 5 > 1, None),
+    (150, 80, lambda i: False, 2 + 2), (150, 80, lambda i: True, None)],
+    ids=["one limit", "two limits first", "one limit first", "many", "many of two limits"])
+def test_a_node_that_finds_a_part_of_an_opening_gives_it_to_the_first_in_line(tmp_path, clock, limit, others,
+                                                                             two_limits, most):
+    """Another node was faster. Some requests look at two limits before they are charged, and a call has 64 charges at
+    most, so that a node needs several calls. `most`: calls of both nodes for an opening."""
+    text = f"{limit} per 2 seconds, algorithm: fixed-window"
+    with two_nodes(tmp_path, clock, limit=text, workers=4) as (server, nodes):
+        calls = CountedCalls(server)
+        use_up(nodes[0], limit)
+        mine, turns = stand(nodes[0], 2 * (limit - others), 8, two_limits), 0
+        for _ in range(2):
+            faster = stand(nodes[1], others, 4)
+            nodes[0].freeze()
+            before = calls.so_far()
+            clock.advance(STEP)
+            collect(faster, others)
+            nodes[0].thaw()
+            turns += limit - others
+            collect(mine, turns)
+            assert most is None or calls.so_far() - before <= most
+            assert in_line(mine, Calls.admitted) == list(range(turns)), "those that came first, and nobody else"
         wait_until(nodes, 0)
 
 
@@ -189,22 +233,22 @@ def stores_are(nodes, state):
 @pytest.mark.parametrize("how", ["frozen", "killed"])
 def test_a_strict_line_goes_on_although_redis_fails(tmp_path, clock, how, failure, alone):
     """`alone`: how many the two nodes admit by themselves, each its half of the limit. The others wait on."""
-    with two_nodes(tmp_path, clock, deadline="200ms", failure=failure) as (server, nodes):
+    with two_nodes(tmp_path, clock, deadline="200ms", failure=failure, workers=4) as (server, nodes):
         use_up(nodes[0])
-        callers = [Calls(node) for node in nodes]
-        for node, caller in zip(nodes, callers):
-            ask_in_order(node, caller, 30)
-        wait_until(nodes, 30)
+        callers = [stand(node, 30, 8) for node in nodes]
         with without(server, how):
             clock.advance(STEP)
             stores_are(nodes, "down")
-            collect(callers, alone)
+            collect(sum(callers, []), alone)
         stores_are(nodes, "up")
         for answered in range(alone, 60, 20):
             clock.advance(STEP)
-            collect(callers, answered + 20)
-        for caller in callers:
-            assert caller.admitted() == list(range(30)), "all, in the order of arrival"
+            collect(sum(callers, []), answered + 20)
+            for mine in callers:
+                turns = in_line(mine, Calls.admitted)
+                assert turns == list(range(len(turns))), "those that came first, and nobody else"
+        for mine in callers:
+            assert in_line(mine, Calls.admitted) == list(range(30)), "all"
         wait_until(nodes, 0)
 
 

@@ -207,6 +207,23 @@ def test_the_daemon_has_a_bound_for_all_lines(tmp_path, clock):
         assert [w.status() for w in waiters] == [200, 200]
 
 
+def test_a_higher_priority_has_room_in_its_own_line_where_no_more_may_wait(tmp_path, clock):
+    def ranked(user, level):
+        return {"path": "/ranked", "user": user, "importance": level}
+
+    with daemon_with(tmp_path, clock, "--waiting", "2") as d:
+        for user in "ada", "bob":
+            assert d.http("POST", "/v1/check", {"attributes": ranked(user, "high"), "cost": 10}).status == 200
+        first, last = (Waiter(d, check(**ranked("ada", "low")), n) for n in (1, 2))
+        assert d.http("POST", "/v1/check", {"attributes": ranked("bob", "high")}).status == 429, "a line of its own"
+        assert d.http("POST", "/v1/check", {"attributes": ranked("ada", "low")}).status == 429, "no higher priority"
+        high = Waiter(d, check(**ranked("ada", "high")), 2)
+        assert last.status() == 429
+        until_waiting(d, 2)
+        clock.advance(20)
+        assert [high.status(), first.status()] == [200, 200]
+
+
 def test_nobody_waits_if_the_daemon_says_so(tmp_path, clock):
     with daemon_with(tmp_path, clock, "--waiting", "0") as d:
         spend(d, **ADA)

@@ -34,14 +34,20 @@ static bool prepare(struct rn_bench *b)
 {
     const struct rn_options *o = b->options;
     bool http = o->http != NULL;
-    const char *text = http ? o->http : o->resp != NULL ? o->resp : DEFAULT_RESP;
+    const char *text = http ? o->http : o->resp, *source = http ? "--http" : "--resp";
     const struct rn_endpoint_address *address = &b->endpoint.address;
 
     if ((http && o->resp != NULL) || (o->duration_ns != 0 && o->requests != 0))
         return rn_output_error("give either %s, not both", http && o->resp != NULL
                                                                ? "--resp or --http"
                                                                : "--duration or --requests");
-    if (!rn_endpoint_init(&b->endpoint, o, http ? "--http" : "--resp", text,
+    if (text == NULL) {
+        source = "RATION_RESP";
+        text = rn_endpoint_environment(source);
+    }
+    if (text == NULL)
+        text = DEFAULT_RESP;
+    if (!rn_endpoint_init(&b->endpoint, o, source, text,
                           http ? RN_ENDPOINT_HTTP : RN_ENDPOINT_RESP))
         return false;
     if (!o->remote && !rn_endpoint_is_local(&b->endpoint))

@@ -24,15 +24,20 @@ bool rn_daemon_is_meant(const struct rn_options *o)
 static bool find_token(struct rn_daemon *d)
 {
     const char *path = d->options->token_file, *text = rn_endpoint_environment("RATION_TOKEN");
+    const char *source = path != NULL ? "--token-file" : "RATION_TOKEN";
     char problem[RN_FILE_PROBLEM];
     size_t len, at = 0;
 
+    if (path == NULL && text == NULL) {
+        source = "RATION_TOKEN_FILE";
+        path = rn_endpoint_environment(source);
+    }
     if (path != NULL) {
         int fd = rn_file_open(path, problem);
         FILE *file = fd >= 0 ? fdopen(fd, "r") : NULL;
 
         if (file == NULL)
-            return rn_output_error("--token-file: %s cannot be opened: %s",
+            return rn_output_error("%s: %s cannot be opened: %s", source,
                                    rn_excerpt(rn_slice_of(path)).text,
                                    fd < 0 ? problem : strerror(errno));
         len = fread(d->token, 1, sizeof d->token - 1, file);
@@ -51,7 +56,7 @@ static bool find_token(struct rn_daemon *d)
         return rn_output_error(
             "%s: not a token; expected up to 254 letters, digits and signs without "
             "spaces",
-            path != NULL ? "--token-file" : "RATION_TOKEN");
+            source);
     d->http.token = d->token;
     return true;
 }

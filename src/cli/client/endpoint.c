@@ -20,7 +20,7 @@
 
 static bool complain(const char *source, const char *text, const char *why)
 {
-    return rn_output_error("%s: %s is no address: %s; write one such as 127.0.0.1:8080, :8080, "
+    return rn_output_error("%s: %s is not an address: %s; write one such as 127.0.0.1:8080, :8080, "
                            "[::1]:8080 or unix:/run/ration.sock",
                            source, rn_excerpt(rn_slice_of(text)).text, why);
 }

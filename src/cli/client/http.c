@@ -17,6 +17,7 @@
 #include "rules/report/report.h"
 
 #define HEAD_MAX (64 << 10)
+#define INTERIM_MAX 16
 #define PIECE (64 << 10) /* bytes for each recv() */
 
 bool rn_cli_http_fail(struct rn_cli_http *c, const char *format, ...)
@@ -144,6 +145,8 @@ static bool read_head(struct rn_cli_http *c, const char *end, struct head *head)
 
 static bool receive_head(struct rn_cli_http *c, struct head *head)
 {
+    unsigned interim = 0; /* 100 Continue and the like: without end, they would outlast deadlines */
+
     for (;;) {
         const char *end = c->in.len == 0 ? NULL : memmem(c->in.data, c->in.len, "\r\n\r\n", 4);
         bool ended;
@@ -152,11 +155,11 @@ static bool receive_head(struct rn_cli_http *c, struct head *head)
             return false;
         if (end != NULL && head->status >= 200)
             return true;
-        if (end != NULL) {
-            rn_buf_drop(&c->in, head->bytes); /* 100 Continue and the like */
+        if (end != NULL && interim++ < INTERIM_MAX) {
+            rn_buf_drop(&c->in, head->bytes);
             continue;
         }
-        if (c->in.len > HEAD_MAX ||
+        if (end != NULL || c->in.len > HEAD_MAX ||
             (c->in.len > 0 && strncmp(c->in.data, "HTTP/1.", c->in.len < 7 ? c->in.len : 7) != 0))
             return fail_to_understand(c);
         if (!receive(c, &ended))

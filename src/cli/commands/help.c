@@ -30,8 +30,8 @@
 
 #define HELP_SERVER                                                                                \
     "  --server[=ADDR]   ask the daemon, as without any FILE\n"                                    \
-    "  --token-file FILE the daemon's token, unless RATION_TOKEN has "                             \
-    "it\n" HELP_TLS "  --timeout TIME    for its answer (5s)\n"
+    "  --token-file FILE the daemon's token (none, or RATION_TOKEN, RATION_TOKEN_FILE)\n" HELP_TLS \
+    "  --timeout TIME    for its answer (5s, or RATION_TIMEOUT)\n"
 
 const char rn_help_check[] =
     "usage: ration check [OPTION...] FILE... ATTRIBUTE=VALUE...\n"
@@ -65,6 +65,13 @@ const char rn_help_lint[] =
     "  --strict          warnings count: exit status 1\n" HELP_OUTPUT
     "\nExit status: 0 no errors, 1 warnings with --strict, 2 errors.\n";
 
+const char rn_help_schema[] =
+    "usage: ration schema\n\n"
+    "Prints the JSON Schema of rules files, by which editors complete keys, explain them and\n"
+    "mark mistakes. The first line of a rules file names it:\n\n"
+    "# yaml-language-server: $schema=/usr/share/ration/ration.schema.json\n\n" HELP_OUTPUT
+    "\nExit status: 0 done, 2 error.\n";
+
 /* --- commands that need a running daemon --------------------------------------------------- */
 
 #define HELP_ATTRIBUTES "  ATTRIBUTE=VALUE   as in a request: ip=192.0.2.7 user=ada path=/login\n"
@@ -72,10 +79,20 @@ const char rn_help_lint[] =
 #define HELP_ADMIN                                                                                 \
     "  --admin ADDR      where the daemon's admin port is (127.0.0.1:8082, or RATION_ADMIN):\n"    \
     "                    host:port, :port, unix:PATH, or by TLS https://host:port\n"               \
-    "  --token-file FILE the daemon's token, unless RATION_TOKEN has "                             \
-    "it\n" HELP_TLS "  --timeout TIME    for its answer (5s)\n"                                    \
+    "  --token-file FILE the daemon's token (none, or RATION_TOKEN, RATION_TOKEN_FILE)\n" HELP_TLS \
+    "  --timeout TIME    for its answer (5s, or RATION_TIMEOUT)\n"                                 \
     "  --json            what the daemon answered, for programs\n"                                 \
     "  --color WHEN      auto, always or never\n"
+
+const char rn_help_publish[] =
+    "usage: ration publish [OPTION...] FILE...\n"
+    "       ration publish [OPTION...]\n\n"
+    "Prints the limits as users of an API should read them: how many requests of which kind, for\n"
+    "each tier; what the headers mean; how to come back after a refusal. Without a FILE, those of\n"
+    "a daemon. Rules in shadow mode and rules with publish: false are left out.\n\n" HELP_RULES
+    "  --format FORMAT   html, markdown (as without this) or json\n"
+    "  --server          ask the daemon, as without any FILE\n" HELP_ADMIN
+    "\nExit status: 0 printed, 2 error.\n";
 
 const char rn_help_health[] =
     "usage: ration health\n\n"
@@ -90,6 +107,16 @@ const char rn_help_top[] =
     "  --count N         number of keys (20)\n"
     "  --interval TIME   time between two samples (1s)\n"
     "  --once            one table, after one interval\n" HELP_ADMIN;
+
+const char rn_help_report[] =
+    "usage: ration report [OPTION...]\n\n"
+    "Tells from what a daemon has counted whether its rules do what they are for: rules that no\n"
+    "request has met, that refuse many of their clients, or that never get to refuse; clients\n"
+    "near their limit; requests that no rule covers; signals that never fired; limits to try.\n\n"
+    "  --replay FILE     from what ration replay --json printed; - for standard input\n"
+    "  --share SHARE     of its clients that a rule may refuse before that is reported (5%)\n"
+    "  --html FILE       write a page instead; - for standard output\n" HELP_ADMIN
+    "\nExit status: 0 reported, 2 error.\n";
 
 const char rn_help_state[] =
     "usage: ration state [OPTION...] ATTRIBUTE=VALUE...\n\n"
@@ -119,6 +146,7 @@ const char rn_help_override[] =
     "Another limit for one key of a rule, whatever the rules file says.\n\n"
     "  RULE              the name of the rule\n"
     "  ATTRIBUTE=VALUE   all attributes of the rule's key: user=ada\n"
+    "  --rule NAME       list: only of this rule\n"
     "  --limit LIMIT     as in rules: \"1000 per minute\", \"20 per second burst 50\", unlimited\n"
     "  --for TIME        how long: 90s, 2h, \"3 days\"; without it, until it is deleted\n"
     "  --note TEXT       shown in the list\n" HELP_ADMIN
@@ -182,13 +210,23 @@ const char rn_help_rules[] =
     "usage: ration rules get\n"
     "       ration rules push FILE [--if-version N]\n"
     "       ration rules validate FILE\n"
+    "       ration rules versions\n"
+    "       ration rules show VERSION\n"
+    "       ration rules rollback VERSION [--if-version N]\n"
+    "       ration rules trial FILE [--if-version N]\n"
+    "       ration rules trial --end\n"
     "       ration rules delete\n"
     "       ration rules reload\n\n"
     "Reads, replaces or tries the rules of a running daemon. What is pushed is in force at once\n"
     "and until it is deleted: then the daemon's files hold again. (A daemon without --state\n"
     "forgets it at the next reload or restart.) With bad rules nothing changes.\n\n"
+    "A trial counts what the rules of FILE that are new or differ would refuse, as\n"
+    "NAME.trial, and refuses nothing: push the file when you have seen enough, or end it.\n\n"
+    "The daemon keeps the last 100 versions of its rules. A rollback pushes the text of one.\n\n"
     "  FILE              rules; - for standard input\n"
-    "  --if-version N    only if the rules in force are version N\n" HELP_ADMIN
+    "  --end             the rules from before the trial\n"
+    "  VERSION           its number in the list of versions\n"
+    "  --if-version N    only if the rules in force are version N, as push tells it\n" HELP_ADMIN
     "\nExit status: 0 done or valid, 2 error.\n";
 
 const char rn_help_shadow[] =
@@ -199,18 +237,18 @@ const char rn_help_bench[] =
     "usage: ration bench [OPTION...] [ATTRIBUTE=VALUE...]\n\n"
     "Sends a daemon as many requests as it answers, or as --rate says, and shows how many that\n"
     "were and how long they took.\n\n"
-    "  --resp ADDR       its RESP port (127.0.0.1:6380): host:port, :port, unix:PATH, or by TLS\n"
-    "                    rediss://host:port\n"
+    "  --resp ADDR       its RESP port (127.0.0.1:6380, or RATION_RESP): host:port, :port,\n"
+    "                    unix:PATH, or by TLS rediss://host:port\n"
     "  --http ADDR       its HTTP port instead; by TLS https://host:port\n" HELP_TLS
     "  --command NAME    throttle (CL.THROTTLE or /v1/throttle), take (RATION.TAKE or\n"
     "                    /v1/throttle), check (by rules), ping\n"
     "  --limit LIMIT     of throttle and take (\"100 per minute\")\n"
     "  ATTRIBUTE=VALUE   of check (ip={ip} path=/); {key} and {ip} become one of the keys\n"
     "  --keys N          number of different keys, chosen at random (10000)\n"
-    "  --connections N   (50)\n"
+    "  --connections N   number of connections (50)\n"
     "  --pipeline N      requests in flight on each connection, at most (16)\n"
-    "  --threads N       (1)\n"
-    "  --duration TIME   (5s)\n"
+    "  --threads N       number of threads (1)\n"
+    "  --duration TIME   how long (5s)\n"
     "  --requests N      number of requests instead, for at most 10 minutes\n"
     "  --rate N/s        requests are due at fixed times, whatever the daemon does, and are\n"
     "                    measured from when they were due\n"
@@ -218,3 +256,42 @@ const char rn_help_bench[] =
     "  --json            for programs; times are in seconds\n"
     "  --color WHEN      auto, always or never\n"
     "\nExit status: 0 all answered, 2 errors.\n";
+
+#define HELP_LOGS                                                                                  \
+    "  LOG               an access log, also compressed by gzip or zstd; several are merged by\n"  \
+    "                    time; - for standard input\n"
+
+#define HELP_READING                                                                               \
+    "  --format NAME     combined, apache, nginx-json, caddy, traefik, envoy, haproxy, alb, csv\n" \
+    "                    or json (what the first lines look like)\n"                               \
+    "  --map NAME=FIELD  the attribute NAME is this field of the log: api_key=http_x_api_key,\n"   \
+    "                    ip=extra1; also time, end, status, request, and duration=FIELD:ms\n"      \
+    "  --set NAME=VALUE  all requests have this attribute: tier=free\n"                            \
+    "  --from TIME       only requests from then on: 2026-11-19, 2026-11-19T08:00:00Z\n"           \
+    "  --to TIME         only requests before\n"                                                   \
+    "  --reorder TIME    how much older than others before it a line may be (60s)\n"               \
+    "  --memory SIZE     most memory for counting: 512M, 4G (256M)\n"
+
+const char rn_help_replay[] =
+    "usage: ration replay [OPTION...] --rules FILE LOG...\n\n"
+    "Runs the requests of access logs through rules, on the time of the logs, and shows which\n"
+    "would have been limited, by which rule, when and for how long.\n\n" HELP_LOGS
+    "  --rules FILE      the rules to try; may be given several times\n"
+    "  --against FILE    the rules that they would replace: shows what changes\n" HELP_READING
+    "  --by NAME         the attribute that tells clients apart, for all rules together (ip)\n"
+    "  --top N           how many clients to list (10)\n"
+    "  --html FILE       write a page with pictures\n"
+    "  --decisions FILE  write each decision, as CSV; - for standard output\n" HELP_OUTPUT
+    "\nExit status: 0 done, 2 error.\n";
+
+const char rn_help_suggest[] =
+    "usage: ration suggest [OPTION...] LOG...\n"
+    "       ration suggest [OPTION...] --rules FILE --rule NAME LOG...\n\n"
+    "Finds the smallest limit that few clients would have met, by access logs: with the\n"
+    "period, the algorithm and the key of a rule, or by default for each minute and "
+    "address.\n\n" HELP_LOGS "  --rules FILE      rules; may be given several times\n"
+    "  --rule NAME       the rule whose limit is wanted; its requests and its key count\n"
+    "  --touch SHARE     at most this share of clients may be refused (1%)\n"
+    "  --by NAME         without --rules, the attribute that tells clients apart "
+    "(ip)\n" HELP_READING "  --html FILE       write a page with pictures\n" HELP_OUTPUT
+    "\nExit status: 0 done, 1 no request is of that rule, 2 error.\n";

@@ -10,7 +10,7 @@
 
 #include "base/file.h"
 #include "cli/client/daemon.h"
-#include "cli/output/output.h"
+#include "cli/output/columns.h"
 #include "rules/report/report.h"
 #include "rules/yaml/document.h"
 
@@ -138,6 +138,139 @@ int rn_command_rules_push(struct rn_daemon *d)
 int rn_command_rules_validate(struct rn_daemon *d)
 {
     return send_file(d, "POST", "/v1/rules/validate", NULL, "valid");
+}
+
+/* A list of names of the last answer, after `what`. */
+static void put_names(const struct rn_output *out, const struct rn_daemon *d, const char *list,
+                      const char *what)
+{
+    const struct rn_cli_json *name = rn_cli_json_list(d->answer, list);
+    const char *before = what;
+
+    for (; name != NULL; name = name->next) {
+        rn_output_put(out, RN_PLAIN, "%s", before);
+        rn_output_escaped(out, name->text);
+        before = ", ";
+    }
+    rn_output_put(out, RN_PLAIN, before == what ? "" : "\n");
+}
+
+int rn_command_rules_trial(struct rn_daemon *d)
+{
+    const struct rn_options *o = d->options;
+    struct rn_output out = rn_output_to(stdout, o);
+
+    if (o->word_count != (o->end ? 0 : 1)) {
+        rn_output_error(
+            "rules trial takes one FILE, or --end; write for example ration rules trial "
+            "rules.yaml");
+        return RN_EXIT_ERROR;
+    }
+    if (o->end)
+        return change(d,
+                      &(struct rn_daemon_request){.method = "DELETE",
+                                                  .target = "/v1/rules/trial",
+                                                  .if_match = o->if_version},
+                      "the trial has ended");
+    int status = send_file(d, "POST", "/v1/rules/trial", o->if_version, "on trial");
+
+    if (status == RN_EXIT_OK && !o->json) {
+        put_names(&out, d, "added", "tried, and refusing nothing: ");
+        put_names(&out, d, "changed", "they differ from those in force: ");
+        put_names(&out, d, "removed", "in force until you push the file, as it lacks them: ");
+    }
+    return status;
+}
+
+/* --- versions ---------------------------------------------------------------------- */
+
+static void put_version(struct rn_columns *columns, const struct rn_cli_json *v)
+{
+    struct rn_slice how = rn_cli_json_text(v, "how");
+    uint64_t id = 0, of = 0, rules = 0, bytes = 0;
+
+    rn_cli_json_u64(v, "id", &id);
+    rn_cli_json_u64(v, "rules", &rules);
+    rn_cli_json_u64(v, "bytes", &bytes);
+    rn_columns_put(columns, "%" PRIu64, id);
+    rn_columns_text(columns, rn_cli_json_text(v, "time"));
+    if (rn_cli_json_u64(v, "of", &of))
+        rn_columns_put(columns, "rollback of %" PRIu64, of);
+    else
+        rn_columns_text(columns, how);
+    rn_columns_text(columns, rn_cli_json_text(v, "by"));
+    rn_columns_put(columns, "%" PRIu64, rules);
+    rn_columns_put(columns, "%" PRIu64, bytes);
+    rn_columns_put(columns, "%s",
+                   rn_cli_json_is_true(v, "in_force")     ? "in force"
+                   : !rn_cli_json_is_true(v, "text_kept") ? "no text"
+                                                          : "");
+}
+
+int rn_command_rules_versions(struct rn_daemon *d)
+{
+    static const char *const titles[] = {"version", "time", "how", "by", ">rules", ">bytes", ""};
+    struct rn_output out = rn_output_to(stdout, d->options);
+    struct rn_columns columns;
+
+    if (!rn_daemon_do(d,
+                      &(struct rn_daemon_request){.method = "GET", .target = "/v1/rules/versions"}))
+        return RN_EXIT_ERROR;
+    if (d->options->json) {
+        rn_daemon_print(d);
+        return RN_EXIT_OK;
+    }
+    rn_columns_init(&columns, titles, 7);
+    for (const struct rn_cli_json *v = rn_cli_json_list(d->answer, "versions"); v; v = v->next)
+        put_version(&columns, v);
+    rn_columns_write(&columns, &out, 0);
+    rn_columns_done(&columns);
+    return RN_EXIT_OK;
+}
+
+/* The number of a version on the command line. False after an error message. */
+static bool read_version(const struct rn_options *o, uint64_t *id)
+{
+    struct rn_json_token token = {.kind = RN_JSON_NUMBER, .text = rn_slice_of(o->words[0])};
+
+    return rn_json_u64(&token, id) ||
+           rn_output_error(
+               "%s is not the number of a version; \"ration rules versions\" lists them",
+               rn_excerpt(token.text).text);
+}
+
+int rn_command_rules_show(struct rn_daemon *d)
+{
+    struct rn_output out = rn_output_to(stdout, d->options);
+    char target[64];
+    uint64_t id;
+
+    if (!read_version(d->options, &id))
+        return RN_EXIT_ERROR;
+    snprintf(target, sizeof target, "/v1/rules/versions/%" PRIu64, id);
+    if (!rn_daemon_do(d, &(struct rn_daemon_request){.method = "GET", .target = target}))
+        return RN_EXIT_ERROR;
+    if (d->options->json) {
+        rn_daemon_print(d);
+    } else if (rn_cli_json_is_true(d->answer, "text_kept")) {
+        rn_output_lines(&out, rn_cli_json_text(d->answer, "text"));
+    } else {
+        rn_output_error("the text of version %" PRIu64 " is not kept", id);
+        return RN_EXIT_ERROR;
+    }
+    return RN_EXIT_OK;
+}
+
+int rn_command_rules_rollback(struct rn_daemon *d)
+{
+    struct rn_daemon_request request = {
+        .method = "POST", .target = "/v1/rules/rollback", .if_match = d->options->if_version};
+    uint64_t id;
+
+    if (!read_version(d->options, &id))
+        return RN_EXIT_ERROR;
+    rn_buf_putf(&d->body, "{\"version\":%" PRIu64 "}", id);
+    return change(d, &request, "in force");
 }
 
 int rn_command_rules_delete(struct rn_daemon *d)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/output/output.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -9,6 +10,7 @@
 
 #include <ration/ration.h>
 
+#include "base/civil.h"
 #include "base/utf8.h"
 #include "rules/report/report.h"
 
@@ -199,5 +201,66 @@ const char *rn_output_time(int64_t ns, char text[RN_TIME_TEXT])
         write_two(text, ns, HOUR, MINUTE, (const char *[]){"h", "min"});
     else
         write_two(text, ns, DAY, HOUR, (const char *[]){"d", "h"});
+    return text;
+}
+
+bool rn_output_save(const char *path, const struct rn_buf *text)
+{
+    bool is_stdout = strcmp(path, "-") == 0;
+    FILE *file = text->failed ? NULL : is_stdout ? stdout : fopen(path, "w");
+    bool ok = file != NULL && fwrite(text->data, 1, text->len, file) == text->len;
+
+    if (text->failed)
+        return rn_output_error("out of memory for %s", rn_excerpt(rn_slice_of(path)).text);
+    if (file != NULL && (is_stdout ? fflush(file) : fclose(file)) != 0)
+        ok = false;
+    return ok || rn_output_error("%s cannot be written: %s", rn_excerpt(rn_slice_of(path)).text,
+                                 strerror(errno));
+}
+
+/* --- figures ------------------------------------------------------------------------ */
+
+const char *rn_output_count(uint64_t count, char text[RN_COUNT_TEXT])
+{
+    char digits[24];
+    int len = snprintf(digits, sizeof digits, "%" PRIu64, count), out = 0;
+
+    for (int i = 0; i < len; i++) {
+        if (i != 0 && (len - i) % 3 == 0)
+            text[out++] = ',';
+        text[out++] = digits[i];
+    }
+    text[out] = '\0';
+    return text;
+}
+
+const char *rn_output_share(uint64_t part, uint64_t whole, char text[RN_COUNT_TEXT])
+{
+    double percent = whole == 0 ? 0 : 100.0 * (double)part / (double)whole;
+
+    if (whole == 0)
+        snprintf(text, RN_COUNT_TEXT, "-");
+    else if (part == 0)
+        snprintf(text, RN_COUNT_TEXT, "0 %%");
+    else if (percent < 0.001)
+        snprintf(text, RN_COUNT_TEXT, "< 0.001 %%");
+    else
+        snprintf(text, RN_COUNT_TEXT, "%.*f %%",
+                 percent < 0.01   ? 3
+                 : percent < 0.1  ? 2
+                 : percent < 9.95 ? 1
+                                  : 0,
+                 percent);
+    return text;
+}
+
+const char *rn_output_moment(int64_t unix_ns, char text[RN_TIME_TEXT])
+{
+    int64_t seconds = unix_ns / 1000000000, day = rn_civil_day_of(seconds);
+    struct rn_civil date = rn_civil_of_days(day);
+    int clock = (int)(seconds - day * RN_DAY_S);
+
+    snprintf(text, RN_TIME_TEXT, "%04d-%02d-%02d %02d:%02d:%02d", (int)date.year, date.month,
+             date.day, clock / 3600, clock / 60 % 60, clock % 60);
     return text;
 }

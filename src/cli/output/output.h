@@ -48,10 +48,22 @@ void rn_output_report(const struct rn_output *out, struct rn_report *report);
 #define RN_TIME_TEXT 40
 const char *rn_output_time(int64_t ns, char text[RN_TIME_TEXT]);
 
+/* 1,234,567 */
+#define RN_COUNT_TEXT 32
+const char *rn_output_count(uint64_t count, char text[RN_COUNT_TEXT]);
+/* A share of a whole: 12 %, 1.2 %, 0.03 %; 0 %; - if the whole is 0. */
+const char *rn_output_share(uint64_t part, uint64_t whole, char text[RN_COUNT_TEXT]);
+/* 2026-11-19 21:13:23, UTC. */
+const char *rn_output_moment(int64_t unix_ns, char text[RN_TIME_TEXT]);
+
 /* Adds a JSON number with up to `decimals` decimals, without zeros at the end. */
 void rn_output_number(struct rn_members *m, const char *name, double value, int decimals);
 /* Prints JSON and a newline on stdout, and frees the buffer. */
 void rn_output_json(struct rn_buf *json);
+
+/* Writes a text to a file; "-" is standard output. False after an error message on stderr, also if
+ * the text has failed for lack of memory. */
+bool rn_output_save(const char *path, const struct rn_buf *text);
 
 /* Prints `ration: ` and a line on stderr. Returns false, for callers that have failed. */
 bool rn_output_error(const char *format, ...) __attribute__((format(printf, 1, 2)));

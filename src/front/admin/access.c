@@ -12,6 +12,9 @@
  *
  * These need a token, too. A proxy that adds no such header looks like a local caller: set
  * trust_local to false, and every caller needs a token.
+ *
+ * What a page sends besides GET and HEAD needs the header X-Ration, which no form can send,
+ * whatever its token.
  */
 #include "front/admin/admin_internal.h"
 
@@ -23,23 +26,27 @@
 
 /* The header may have the token itself, so messages do not repeat it. */
 #define ADVICE_BARE                                                                                \
-    "this is no token: Authorization has one word only; send Authorization: Bearer TOKEN"
+    "this is not a token: Authorization has one word only; send Authorization: Bearer TOKEN"
 #define ADVICE_SCHEME                                                                              \
-    "this is no token: Authorization begins with another word than Bearer; send Authorization: "   \
+    "this is not a token: Authorization begins with another word than Bearer; send "               \
+    "Authorization: "                                                                              \
     "Bearer TOKEN"
 #define ADVICE_TOKEN                                                                               \
     "set admin_token in the section server:, or RATION_ADMIN_TOKEN, and send it as "               \
     "Authorization: Bearer TOKEN"
 
-/* Health says no more than that the port is open. Requests that are not known to be harmless
+/* Health says no more than that the port is open; the description of the port and the files of the
+ * dashboard are the same for every rationd of a version. Requests that are not known to be harmless
  * need the scope of changes. */
 static enum rn_token_scope scope_needed(const struct rn_http_request *request)
 {
     struct rn_slice path = request->path;
 
-    if (rn_slice_is(path, "/healthz") || rn_slice_is(path, "/readyz"))
+    if (rn_slice_is(path, "/healthz") || rn_slice_is(path, "/readyz") ||
+        rn_slice_is(path, "/openapi.json") || rn_slice_is(path, "/") ||
+        rn_slice_starts_with(path, RN_SLICE("/web/")))
         return RN_SCOPE_NONE;
-    if (rn_slice_is(path, "/metrics"))
+    if (rn_slice_is(path, "/metrics") || rn_slice_is(path, "/v1/whoami"))
         return RN_SCOPE_METRICS;
     if (rn_slice_is(request->method, "GET") || rn_slice_is(request->method, "HEAD") ||
         rn_slice_is(path, "/v1/explain") || rn_slice_is(path, "/v1/rules/validate"))
@@ -57,27 +64,28 @@ static bool is_public_name(struct rn_slice host)
            rn_ip_parse_host(host.data, host.len, &ip, NULL) != 0;
 }
 
-/* Origin: http://HOST of the very host that is asked. */
-static bool is_same_origin(const struct rn_http_request *request)
+/* Origin: http://HOST, over TLS https://HOST, of the very host that is asked. */
+static bool is_same_origin(const struct rn_http_context *c)
 {
-    struct rn_slice origin = rn_http_find(request, "origin");
-    struct rn_slice scheme = RN_SLICE("http://");
+    struct rn_slice origin = rn_http_find(c->request, "origin");
+    struct rn_slice scheme = rn_conn_is_tls(c->conn) ? RN_SLICE("https://") : RN_SLICE("http://");
 
     if (!origin.data)
         return true;
     return rn_slice_starts_with(origin, scheme) &&
            rn_slice_equal((struct rn_slice){origin.data + scheme.len, origin.len - scheme.len},
-                          request->host);
+                          c->request->host);
 }
 
 /* Why a local connection is not from a local caller; NULL: it is. */
-static const char *find_stranger(const struct rn_http_request *request)
+static const char *find_stranger(const struct rn_http_context *c)
 {
+    const struct rn_http_request *request = c->request;
     struct rn_slice site = rn_http_find(request, "sec-fetch-site");
 
     if (rn_http_find(request, "forwarded").data || rn_http_find(request, "x-forwarded-for").data)
         return "the request was forwarded for somebody else";
-    if (!is_same_origin(request) ||
+    if (!is_same_origin(c) ||
         (site.data && !rn_slice_is(site, "same-origin") && !rn_slice_is(site, "none")))
         return "the request was made by a page of another site";
     if (is_public_name(request->host))
@@ -158,7 +166,7 @@ static bool admit(struct rn_http_context *c, enum rn_token_scope needed)
         return true;
     stranger = !rn_conn_peer(c->conn)->local ? "the request is from another machine"
                : !c->front->trust_local      ? "trust_local is false"
-                                             : find_stranger(c->request);
+                                             : find_stranger(c);
     if (stranger && !demand_token(c, stranger))
         return false;
     if (!stranger && is_bearer(given, &text)) /* it counts even where none is needed */
@@ -166,12 +174,51 @@ static bool admit(struct rn_http_context *c, enum rn_token_scope needed)
     return !c->token || c->token->scope >= needed || refuse_scope(c, needed);
 }
 
+/* Whether a browser sent this for a page that could not set a header of its own. */
+static bool is_from_form(const struct rn_http_request *request)
+{
+    if (rn_slice_is(request->method, "GET") || rn_slice_is(request->method, "HEAD"))
+        return false;
+    return (request->has_origin || rn_http_find(request, "sec-fetch-site").data) &&
+           !rn_slice_is(rn_http_find(request, "x-ration"), "1");
+}
+
 bool rn_admin_admit(struct rn_http_context *c)
 {
-    return admit(c, scope_needed(c->request));
+    if (!admit(c, scope_needed(c->request)))
+        return false;
+    if (!is_from_form(c->request))
+        return true;
+    rn_log(RN_LOG_WARN, "admin.denied", RN_LOG_AUTHOR(rn_admin_author(c)),
+           RN_LOG_TEXT("path", c->request->path),
+           RN_LOG_TEXT("reason", RN_SLICE("a web page sent it without X-Ration: 1")));
+    rn_front_http_error(c, 403, "forbidden",
+                        "a web page sent this: its requests other than GET and HEAD need the "
+                        "header X-Ration: 1, which forms cannot send");
+    return false;
 }
 
 bool rn_admin_admit_change(struct rn_http_context *c)
 {
     return admit(c, RN_SCOPE_ADMIN);
+}
+
+/* --- who asks ------------------------------------------------------------------------------- */
+
+void rn_admin_whoami(struct rn_http_context *c)
+{
+    struct rn_members m = rn_admin_begin(c);
+
+    if (c->token)
+        rn_members_text(&m, "token", rn_slice_of(c->token->name));
+    else
+        rn_members_null(&m, "token");
+    rn_members_text(&m, "scope",
+                    rn_slice_of(rn_token_scope_name(c->token ? c->token->scope : RN_SCOPE_ADMIN)));
+    if (c->front->fleet.name)
+        rn_members_text(&m, "node", rn_slice_of(c->front->fleet.name));
+    else
+        rn_members_null(&m, "node");
+    rn_members_text(&m, "version", rn_slice_of(ration_version()));
+    rn_admin_end(c, &m, 200);
 }

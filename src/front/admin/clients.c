@@ -117,8 +117,9 @@ static void set(struct rn_http_context *c, bool ban, unsigned members)
         (!ban && !rn_admin_find_rule(c, (struct rn_slice){o.rule, o.rule_len})))
         return;
     if (!ban && !o.limit) {
-        rn_front_http_error(c, 400, "bad_request",
-                            "\"limit\" is missing, such as \"1000 per minute\" or \"unlimited\"");
+        rn_front_http_error(
+            c, 400, "bad_request",
+            "\"limit\" is missing; write one such as \"1000 per minute\" or \"unlimited\"");
         return;
     }
     int code = rn_clients_set(r, &o, ban, RATION_NOW, &error);

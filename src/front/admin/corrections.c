@@ -94,7 +94,7 @@ static bool read_correction(struct rn_http_context *c, struct correction *p, str
     static const char *const missing[] = {
         "\"rule\" is missing: the name of the rule that counted",
         "\"client\" is missing, as GET /v1/usage names it",
-        "\"period\" is missing, such as \"2026-11\", \"current\" or \"last\"",
+        "\"period\" is missing; write one such as \"2026-11\", \"current\" or \"last\"",
         "\"units\" are missing: above 0 to bill more, below 0 to bill less",
     };
     struct rn_json json;

@@ -12,6 +12,7 @@
 #include <ration/pause.h>
 
 #include "front/admin/admin_internal.h"
+#include "front/admin/query.h"
 
 #define NS_PER_SECOND 1e9
 #define CONTENT_TYPE "text/plain; version=0.0.4; charset=utf-8"
@@ -306,7 +307,7 @@ static void put_process(struct rn_buf *out)
 
 static void put_memory(struct rn_buf *out, struct rn_front *front)
 {
-    const struct ration_memory *memory = rn_front_memory(front);
+    const struct ration_memory *memory = rn_front_memory(front, RN_FRONT_MEMORY_ASKED);
 
     rn_metrics_put_gauge(out, "ration_memory_bytes", "Size of the table that holds all counters.",
                          memory->bytes);
@@ -349,17 +350,23 @@ void rn_admin_metrics(struct rn_http_context *c)
     static const char info[] = "ration_build_info";
     struct rn_front *front = c->front;
     struct rn_buf *out = &c->ws->scratch;
+    static const char *const choices[] = {"none"};
+    struct rn_query_field fields[] = {{.name = "rules"}};
     uint64_t overrides, bans;
+    size_t choice = 0;
 
+    if (!rn_query_read(c, fields, 1) || !rn_query_choose(c, &fields[0], choices, 1, &choice))
+        return;
     rn_buf_clear(out);
-    rn_admin_metrics_put_rules(out, front);
-    rn_admin_metrics_put_signals(out, front);
+    rn_admin_metrics_put_rules(out, front, !fields[0].given);
+    rn_admin_metrics_put_signals(out, front, !fields[0].given);
     rn_admin_metrics_put_reputation(out, front);
     put_reloads(out, front);
     put_databases(out, front);
     put_conversations(out, front);
     put_connections(out, front->server);
     put_memory(out, front);
+    rn_admin_metrics_put_live(out, front);
     ration_clients_count(front->limiter, &overrides, &bans);
     rn_metrics_put_gauge(out, "ration_overrides", "Overrides in force.", overrides);
     rn_metrics_put_gauge(out, "ration_bans", "Bans in force.", bans);

@@ -9,6 +9,7 @@
 #include <ration/wait.h>
 
 #include "front/admin/admin_internal.h"
+#include "limiter/rulebook/listing.h"
 #include "limiter/value_stats.h"
 
 /* Counters besides allowed and refused, for all decisions and for each rule. */
@@ -90,14 +91,14 @@ static void put_waiting(struct rn_buf *out, const struct ration *limiter)
     ration_waiting_totals(limiter, &t);
     rn_metrics_put_gauge(out, "ration_waiting", "Requests that wait in line now.", t.waiting);
     rn_metrics_put_gauge(out, "ration_waiting_capacity", "Requests that may wait at once.", t.most);
-    rn_metrics_put_gauge(out, "ration_waiting_lines", "Lines with somebody in them.", t.lines);
+    rn_metrics_put_gauge(out, "ration_waiting_lines", "Lines in which requests wait.", t.lines);
     rn_metrics_begin(out, waited, RN_METRICS_COUNTER,
                      "Requests that have waited in line, by what became of them.");
     rn_metrics_put(out, waited, &RN_METRICS_LABEL("result", RN_SLICE("admitted")), 1, t.admitted);
     rn_metrics_put(out, waited, &RN_METRICS_LABEL("result", RN_SLICE("left")), 1, t.left);
     rn_metrics_put(out, waited, &RN_METRICS_LABEL("result", RN_SLICE("timed_out")), 1, t.timed_out);
     rn_metrics_begin(out, refused, RN_METRICS_COUNTER,
-                     "Requests that would have waited and were refused on arrival, by why.");
+                     "Requests that would have waited and were refused on arrival, by reason.");
     rn_metrics_put(out, refused, &RN_METRICS_LABEL("reason", RN_SLICE("full")), 1, t.refused_full);
     rn_metrics_put(out, refused, &RN_METRICS_LABEL("reason", RN_SLICE("late")), 1, t.refused_late);
     rn_metrics_begin(out, times, RN_METRICS_HISTOGRAM,
@@ -182,7 +183,6 @@ static void put_rows(struct rn_buf *out, const struct rows *rows)
                            total_at(&rows->items[i].totals, counters[r].offset));
         }
     }
-    rn_metrics_put_gauge(out, "ration_rules", "Rules in force.", rows->count);
 }
 
 static const char rule_limit[] = "ration_rule_limit";
@@ -258,12 +258,15 @@ static void put_values(struct rn_buf *out, struct ration *limiter)
     rn_value_stats_each(limiter, put_value, &hits);
 }
 
-void rn_admin_metrics_put_rules(struct rn_buf *out, struct rn_front *front)
+void rn_admin_metrics_put_rules(struct rn_buf *out, struct rn_front *front, bool each)
 {
     struct rows rows = {.count = 0};
 
     put_totals(out, front->limiter);
     put_waiting(out, front->limiter);
+    rn_metrics_put_gauge(out, "ration_rules", "Rules in force.", rn_listing_count(front->limiter));
+    if (!each)
+        return;
     rn_metrics_begin(out, rule_limit, RN_METRICS_GAUGE,
                      "The amount of each limit as the rules have it, without its factor; of one "
                      "that is learnt, the most.");

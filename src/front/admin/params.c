@@ -57,6 +57,13 @@ static int read_value(void *into, struct rn_json *json, const struct rn_json_tok
     return rn_json_object_to(json, token->at, "\"value\" must be a number, such as 0.7 or 1000");
 }
 
+static int read_version(void *into, struct rn_json *json, const struct rn_json_token *token)
+{
+    if (rn_json_u64(token, &((struct rn_admin_params *)into)->version))
+        return 0;
+    return rn_json_object_to(json, token->at, "\"version\" must be the id of a version, such as 3");
+}
+
 #define AT(field) offsetof(struct rn_admin_params, field)
 
 static const struct rn_param_member members[] = {
@@ -73,8 +80,10 @@ static const struct rn_param_member members[] = {
     {"matching", RN_ADMIN_MATCHING, RN_VALUE_FLAG, AT(matching), NULL},
     {"value", RN_ADMIN_VALUE, RN_VALUE_OTHER, 0, read_value},
     {"hash", RN_ADMIN_HASH, RN_VALUE_TEXT, AT(hash), NULL},
+    {"version", RN_ADMIN_VERSION, RN_VALUE_OTHER, 0, read_version},
     /* For suggestions only: rn_admin_params_read_one reads these. */
     {"count", RN_ADMIN_COUNT, RN_VALUE_OTHER, 0, NULL},
+    {"offset", RN_ADMIN_OFFSET, RN_VALUE_OTHER, 0, NULL},
     {"limit", RN_ADMIN_PAGE, RN_VALUE_OTHER, 0, NULL},
     {"after", RN_ADMIN_PAGE, RN_VALUE_OTHER, 0, NULL},
     {"banned", RN_ADMIN_BANNED, RN_VALUE_OTHER, 0, NULL},
@@ -85,7 +94,8 @@ int rn_admin_params_read(struct rn_admin_params *params, struct rn_json *json, u
 {
     return rn_params_read_members(
         members, COUNT(members), params, json,
-        allowed & ~(unsigned)(RN_ADMIN_COUNT | RN_ADMIN_PAGE | RN_ADMIN_BANNED), &params->given);
+        allowed & ~(unsigned)(RN_ADMIN_COUNT | RN_ADMIN_OFFSET | RN_ADMIN_PAGE | RN_ADMIN_BANNED),
+        &params->given);
 }
 
 static int read_number(struct rn_slice name, struct rn_slice value, uint64_t max, uint64_t *number,
@@ -111,6 +121,13 @@ int rn_admin_params_read_one(struct rn_admin_params *params, struct rn_slice nam
     }
     if ((allowed & RN_ADMIN_COUNT) && rn_slice_is(name, "count"))
         return read_number(name, value, TOP_MAX, &params->count, error);
+    if ((allowed & RN_ADMIN_OFFSET) && rn_slice_is(name, "offset")) {
+        if (rn_json_u64(&token, &params->offset))
+            return 0;
+        return rn_error_set(error, RATION_EINVAL, 0,
+                            "offset must be a whole number, 0 or more, found %s",
+                            rn_excerpt(value).text);
+    }
     if ((allowed & RN_ADMIN_PAGE) && rn_slice_is(name, "limit"))
         return read_number(name, value, PAGE_MAX, &params->page, error);
     if ((allowed & RN_ADMIN_PAGE) && rn_slice_is(name, "after")) {

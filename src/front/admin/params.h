@@ -24,8 +24,10 @@ enum rn_admin_param {
     RN_ADMIN_PAGE = 2048,  /* limit and after, in query strings only */
     RN_ADMIN_MATCHING = 4096,
     RN_ADMIN_VALUE = 8192,
-    RN_ADMIN_HASH = 16384,   /* of a client's key */
-    RN_ADMIN_BANNED = 32768, /* in query strings only */
+    RN_ADMIN_HASH = 16384,     /* of a client's key */
+    RN_ADMIN_BANNED = 32768,   /* in query strings only */
+    RN_ADMIN_OFFSET = 65536,   /* in query strings only */
+    RN_ADMIN_VERSION = 131072, /* of the rules */
 };
 
 /* Slices point into what was read. */
@@ -41,18 +43,19 @@ struct rn_admin_params {
     struct rn_slice hash; /* as text, not parsed */
     bool shadow, matching, banned;
     double value; /* of a signal */
-    uint64_t count;
-    uint64_t page;  /* entries of it; 0: not given */
-    uint64_t after; /* the id before it */
+    uint64_t count, offset;
+    uint64_t version; /* its id */
+    uint64_t page;    /* entries of it; 0: not given */
+    uint64_t after;   /* the id before it */
 };
 
 /* Reads the members of the object that the last token began. 0, or RATION_EINVAL with
  * json->error. */
 int rn_admin_params_read(struct rn_admin_params *params, struct rn_json *json, unsigned allowed);
 
-/* Reads one parameter of a query string: rule, count, limit, after and banned if they are allowed,
- * anything else as an attribute of the client if those are. Changes `name` to lower case in
- * place. 0, or RATION_EINVAL with `error`. */
+/* Reads one parameter of a query string: rule, count, offset, limit, after and banned if they are
+ * allowed, anything else as an attribute of the client if those are. Changes `name` to lower case
+ * in place. 0, or RATION_EINVAL with `error`. */
 int rn_admin_params_read_one(struct rn_admin_params *params, struct rn_slice name,
                              struct rn_slice value, unsigned allowed, struct ration_error *error);
 

@@ -5,7 +5,7 @@
  */
 #include "front/admin/admin_internal.h"
 
-#include "rules/report/report.h"
+#include "front/http/static_documents.h"
 
 #define BODY_MAX (8 * 1024 * 1024) /* of rules */
 
@@ -129,15 +129,33 @@ bool rn_admin_find_rule(struct rn_http_context *c, struct rn_slice rule)
 
 /* --- the port -------------------------------------------------------------------------------- */
 
+static void answer_openapi(struct rn_http_context *c)
+{
+    rn_static_documents_answer(c, RN_STATIC_DOCUMENT_OPENAPI_ADMIN);
+}
+
 static const struct rn_route routes[] = {
+    {RN_GET, "/", rn_admin_get_page},
+    {RN_GET, "/web/", rn_admin_get_page_file},
     {RN_GET, "/healthz", rn_admin_health},
     {RN_GET, "/readyz", rn_admin_ready},
     {RN_GET, "/metrics", rn_admin_metrics},
+    {RN_GET, "/openapi.json", answer_openapi},
+    {RN_GET, "/schema.json", rn_admin_get_schema},
+    {RN_GET, "/v1/whoami", rn_admin_whoami},
     {RN_GET, "/v1/status", rn_admin_status},
+    {RN_GET, "/v1/history", rn_admin_get_history},
+    {RN_GET, "/v1/live", rn_admin_get_live},
+    {RN_GET, "/v1/activity", rn_admin_get_activity},
     {RN_GET, "/v1/rules", rn_admin_get_rules},
     {RN_PUT, "/v1/rules", rn_admin_put_rules},
     {RN_DELETE, "/v1/rules", rn_admin_delete_rules},
     {RN_POST, "/v1/rules/validate", rn_admin_validate},
+    {RN_GET, "/v1/rules/versions", rn_admin_get_versions},
+    {RN_GET, "/v1/rules/versions/", rn_admin_get_version},
+    {RN_POST, "/v1/rules/rollback", rn_admin_rollback},
+    {RN_POST, "/v1/rules/trial", rn_admin_begin_trial},
+    {RN_DELETE, "/v1/rules/trial", rn_admin_end_trial},
     {RN_POST, "/v1/rules/reload", rn_admin_reload},
     {RN_POST, "/v1/explain", rn_admin_explain},
     {RN_GET, "/v1/state", rn_admin_get_state},
@@ -161,6 +179,8 @@ static const struct rn_route routes[] = {
     {RN_GET, "/v1/usage", rn_admin_get_usage},
     {RN_POST, "/v1/usage", rn_admin_correct_usage},
     {RN_GET, "/v1/top", rn_admin_top},
+    {RN_GET, "/v1/report", rn_admin_get_report},
+    {RN_GET, "/v1/limits", rn_front_http_limits},
     {RN_GET, "/v1/shadow", rn_admin_get_shadow},
     {RN_PUT, "/v1/shadow", rn_admin_put_shadow},
 };

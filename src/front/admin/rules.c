@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The rules over the admin port: reading, replacing and checking them, reloading the files.
+ * The rules over the admin port: reading and checking them, and reports about them. rule_changes.c
+ * replaces them.
  */
 #include <stdio.h>
 
-#include "base/clock.h"
 #include "front/admin/admin_internal.h"
+#include "front/http/static_documents.h"
 #include "limiter/rulebook/reload.h"
 #include "rules/report/report.h"
+#include "wire/schema.h"
 
 #define YAML "application/yaml"
-/* In messages about rules that came with a request. */
-#define NAME "rules"  /* of a text without a name */
-#define NAME_SIZE 256 /* longer ones are cut */
 
 /* --- versions ------------------------------------------------------------------------------ */
 
@@ -29,33 +28,12 @@ static struct version version_of(const struct rn_http_context *c)
     return v;
 }
 
-/* Whether a list of tags (RFC 9110, 13.1.1: "3", "4" or *) has this one. */
-static bool names_version(struct rn_slice list, const char *tag)
-{
-    while (list.len != 0) {
-        const char *comma = memchr(list.data, ',', list.len);
-        struct rn_slice word = {list.data, comma ? (size_t)(comma - list.data) : list.len};
-        size_t step = comma ? word.len + 1 : word.len;
-
-        while (word.len != 0 && (word.data[0] == ' ' || word.data[0] == '\t'))
-            word.data++, word.len--;
-        while (word.len != 0 && strchr(" \t", word.data[word.len - 1]))
-            word.len--;
-        if (rn_slice_is(word, "*") || rn_slice_is(word, tag))
-            return true;
-        list.data += step;
-        list.len -= step;
-    }
-    return false;
-}
-
-/* False after answering that If-Match is for another version. */
-static bool is_current(struct rn_http_context *c)
+bool rn_admin_rules_are_current(struct rn_http_context *c)
 {
     struct rn_slice wanted = rn_http_find(c->request, "if-match");
     struct version v = version_of(c);
 
-    if (!wanted.data || names_version(wanted, v.tag))
+    if (!wanted.data || rn_static_documents_has_tag(wanted, v.tag, false))
         return true;
     rn_front_http_error(c, 412, "changed", "the rules are %s now; If-Match is for %.*s", v.tag,
                         wanted.len < 80 ? (int)wanted.len : 80, wanted.data);
@@ -79,7 +57,30 @@ static void put_warnings(struct rn_members *m, const struct ration_report *repor
     rn_members_close(m, ']');
 }
 
-static void answer_bad(struct rn_http_context *c, int code, const struct ration_report *report)
+static int put_diagnostic(void *arg, const struct ration_diagnostic *d)
+{
+    struct rn_members *m = arg;
+
+    rn_members_open(m, NULL, '{');
+    rn_members_text(m, "file", rn_slice_of(d->file));
+    rn_members_u64(m, "line", d->line);
+    rn_members_u64(m, "column", d->column);
+    rn_members_text(m, "severity", d->is_error ? RN_SLICE("error") : RN_SLICE("warning"));
+    rn_members_text(m, "message", rn_slice_of(d->message));
+    rn_members_close(m, '}');
+    return 0;
+}
+
+/* For programs that mark the lines of a text, such as editors. */
+static void put_diagnostics(struct rn_members *m, const struct ration_report *report)
+{
+    rn_members_open(m, "diagnostics", '[');
+    ration_report_each(report, put_diagnostic, m);
+    rn_members_close(m, ']');
+}
+
+void rn_admin_answer_bad_rules(struct rn_http_context *c, int code,
+                               const struct ration_report *report)
 {
     unsigned long long errors = report ? ration_report_errors(report) : 0;
     struct rn_members m;
@@ -94,32 +95,32 @@ static void answer_bad(struct rn_http_context *c, int code, const struct ration_
     rn_members_text(&m, "error", RN_SLICE("bad_rules"));
     rn_members_text(&m, "message", rn_slice_of(text));
     rn_members_text(&m, "report", rn_slice_of(report ? ration_report_text(report) : ""));
+    put_diagnostics(&m, report);
     rn_front_count(&c->ws->counts->bad[RN_FRONT_ADMIN], 1);
     rn_admin_end(c, &m, 422);
 }
 
-/* 200 with the version. `note` may be NULL. */
-static void answer_loaded(struct rn_http_context *c, const struct ration_report *report,
-                          const char *note)
+struct rn_members rn_admin_begin_loaded(struct rn_http_context *c,
+                                        const struct ration_report *report)
 {
     struct rn_members m = rn_admin_begin(c);
-    struct version v = version_of(c);
 
     rn_members_u64(&m, "version", ration_rules_version(c->front->limiter));
     put_warnings(&m, report);
-    if (note)
-        rn_members_text(&m, "note", rn_slice_of(note));
-    rn_admin_end_with(c, &m, 200, "ETag", rn_slice_of(v.tag));
+    return m;
+}
+
+void rn_admin_end_loaded(struct rn_http_context *c, struct rn_members *m)
+{
+    struct version v = version_of(c);
+
+    rn_admin_end_with(c, m, 200, "ETag", rn_slice_of(v.tag));
 }
 
 /* --- the rules as they are ------------------------------------------------------------------ */
 
-static int put_rule(void *arg, const struct ration_rule_info *info)
+void rn_admin_put_rule_info(struct rn_members *m, const struct ration_rule_info *info)
 {
-    const struct ration_totals *totals = &info->totals;
-    struct rn_members *m = arg;
-
-    rn_members_open(m, NULL, '{');
     rn_members_text(m, "name", (struct rn_slice){info->name, info->name_len});
     rn_members_open(m, "limits", '[');
     for (uint32_t i = 0; i < info->listed; i++) {
@@ -137,6 +138,15 @@ static int put_rule(void *arg, const struct ration_rule_info *info)
     rn_members_text(m, "mode", info->shadow ? RN_SLICE("shadow") : RN_SLICE("enforce"));
     rn_members_text(m, "file", (struct rn_slice){info->file, info->file_len});
     rn_members_u64(m, "line", info->line);
+}
+
+static int put_rule(void *arg, const struct ration_rule_info *info)
+{
+    const struct ration_totals *totals = &info->totals;
+    struct rn_members *m = arg;
+
+    rn_members_open(m, NULL, '{');
+    rn_admin_put_rule_info(m, info);
     rn_members_u64(m, "allowed", totals->allowed);
     rn_members_u64(m, "refused", totals->refused);
     rn_members_u64(m, "shadowed", totals->shadowed);
@@ -161,11 +171,18 @@ static void answer_yaml(struct rn_http_context *c, struct rn_slice text)
 }
 
 /* The first file in Envoy's format that has rules. */
-static int find_envoy(void *arg, const struct ration_rule_info *info)
+static int see_envoy(void *arg, const struct ration_rule_info *info)
 {
     if (info->envoy)
         *(struct rn_excerpt *)arg = rn_excerpt((struct rn_slice){info->file, info->file_len});
     return info->envoy;
+}
+
+bool rn_admin_find_envoy(struct rn_front *front, struct rn_excerpt *file)
+{
+    file->text[0] = '\0';
+    ration_rules_each(front->limiter, see_envoy, file);
+    return file->text[0] != '\0';
 }
 
 static void answer_json(struct rn_http_context *c, struct rn_slice text)
@@ -181,71 +198,65 @@ static void answer_json(struct rn_http_context *c, struct rn_slice text)
         rn_members_text(&m, NULL, rn_slice_of(daemon->files[i]));
     rn_members_close(&m, ']');
     rn_members_text(&m, "text", text);
+    rn_admin_put_trial(&m, c->front);
     rn_members_open(&m, "rules", '[');
     ration_rules_each(c->front->limiter, put_rule, &m);
     rn_members_close(&m, ']');
     rn_admin_end_with(c, &m, 200, "ETag", rn_slice_of(v.tag));
 }
 
+/* The schema is that of the program: it changes when rationd does. */
+void rn_admin_get_schema(struct rn_http_context *c)
+{
+    rn_http_put_status(c->out, 200);
+    rn_http_put_header(c->out, "Cache-Control", RN_SLICE("max-age=3600"));
+    rn_http_put_body(c->out, c->keep_alive, c->head, "application/schema+json", rn_schema_json);
+}
+
+int rn_admin_rules_text(struct rn_front *front, struct rn_rules_text *out)
+{
+    /* The text as it was put, unless it has a secret of the daemon. */
+    bool as_given = front->rules_from_api && !rn_limiter_has_secrets(front->limiter);
+
+    *out = (struct rn_rules_text){0};
+    if (as_given) {
+        out->text = rn_buf_slice(&front->rules_text);
+        return 0;
+    }
+    rn_admin_find_envoy(front, &out->envoy);
+    int code = ration_rules_text(front->limiter, &out->printed, &out->text.len);
+
+    out->text.data = out->printed;
+    return code;
+}
+
 void rn_admin_get_rules(struct rn_http_context *c)
 {
     struct rn_slice accept = rn_http_find(c->request, "accept");
     bool yaml = accept.data && memmem(accept.data, accept.len, YAML, sizeof YAML - 1);
-    /* The text as it was put, unless it has a secret of the daemon. */
-    bool as_given = c->front->rules_from_api && !rn_limiter_has_secrets(c->front->limiter);
-    struct rn_slice text = as_given ? rn_buf_slice(&c->front->rules_text) : RN_SLICE("");
-    struct rn_excerpt envoy = {{'\0'}};
-    char *printed = NULL;
+    struct rn_rules_text rules;
 
-    if (!as_given)
-        ration_rules_each(c->front->limiter, find_envoy, &envoy);
-    if (envoy.text[0] != '\0' && yaml) { /* putting the text back would lose them */
+    if (rn_admin_rules_text(c->front, &rules) != 0) {
+        rn_front_http_error(c, 503, "memory", "out of memory");
+        return;
+    }
+    bool lacks_some = rules.envoy.text[0] != '\0'; /* putting the text back would lose them */
+
+    if (yaml && lacks_some)
         rn_front_http_error(c, 409, "envoy",
                             "rules in Envoy's format, such as those of %s, have no native form and "
                             "would be missing; read the files, or GET /v1/rules as JSON",
-                            envoy.text);
-        return;
-    }
-    if (!as_given && envoy.text[0] == '\0') {
-        if (ration_rules_text(c->front->limiter, &printed, &text.len) != 0) {
-            rn_front_http_error(c, 503, "memory", "out of memory");
-            return;
-        }
-        text.data = printed;
-    }
-    if (yaml)
-        answer_yaml(c, text);
+                            rules.envoy.text);
+    else if (yaml)
+        answer_yaml(c, rules.text);
     else
-        answer_json(c, text);
-    ration_text_free(printed);
+        answer_json(c, lacks_some ? RN_SLICE("") : rules.text);
+    ration_text_free(rules.printed);
 }
 
-/* --- changes -------------------------------------------------------------------------------- */
+/* --- checking ------------------------------------------------------------------------------- */
 
-int rn_front_put_rules(struct rn_front *front, const char *name, struct rn_slice text,
-                       struct rn_author author, struct ration_report **report)
-{
-    int code = ration_rules_parse(front->limiter, name ? name : NAME, text.data, text.len, report);
-
-    front->puts++;
-    if (code != 0) {
-        front->puts_failed++;
-        rn_log(RN_LOG_WARN, "rules.refused", RN_LOG_AUTHOR(author),
-               RN_LOG_NUMBER("errors", *report ? ration_report_errors(*report) : 0),
-               RN_LOG_TEXT("kept", RN_SLICE("the former rules")));
-        return code;
-    }
-    front->rules_from_api = true;
-    front->rules_loaded_ns = rn_clock_read_ns(CLOCK_REALTIME);
-    rn_buf_clear(&front->rules_text);
-    rn_buf_put_slice(&front->rules_text, text);
-    rn_log(RN_LOG_INFO, "rules.put", RN_LOG_AUTHOR(author),
-           RN_LOG_NUMBER("version", ration_rules_version(front->limiter)),
-           RN_LOG_NUMBER("bytes", text.len));
-    return 0;
-}
-
-static bool has_body(struct rn_http_context *c)
+bool rn_admin_has_rules(struct rn_http_context *c)
 {
     if (c->request->body.len != 0)
         return true;
@@ -253,126 +264,40 @@ static bool has_body(struct rn_http_context *c)
     return false;
 }
 
-/* ?name=FILE: the name of the text in messages. False after answering. */
-static bool read_name(struct rn_http_context *c, char out[NAME_SIZE])
+bool rn_admin_read_name(struct rn_http_context *c, char out[RN_ADMIN_RULES_NAME])
 {
     struct rn_slice rest = c->request->query, name, value;
     char *decoded = c->ws->names; /* a target is no longer than a head */
     bool bad = false;
 
-    rn_slice_copy(out, NAME_SIZE, RN_SLICE(NAME));
+    rn_slice_copy(out, RN_ADMIN_RULES_NAME, RN_SLICE("rules"));
     while (!bad && rn_http_query_next(&rest, &decoded, &name, &value, &bad))
         if (rn_slice_is(name, "name") && value.len != 0)
-            rn_slice_copy(out, NAME_SIZE, value);
+            rn_slice_copy(out, RN_ADMIN_RULES_NAME, value);
     return !bad || rn_admin_refuse_escape(c);
-}
-
-static int note_kept(void *arg, const struct ration_team_info *info)
-{
-    *(bool *)arg |= info->kept;
-    return 0;
-}
-
-static void reload(struct rn_http_context *c)
-{
-    const struct rn_front_daemon *daemon = &c->front->daemon;
-    struct ration_report *report = NULL;
-    int code = daemon->reload(daemon->arg, rn_admin_author(c), &report);
-    const char *note = NULL;
-    bool kept = false;
-
-    ration_teams_each(c->front->limiter, note_kept, &kept);
-    if (kept)
-        note = "teams with errors in their files keep their former rules";
-    else if (c->front->rules_from_api)
-        note = "the files are in order; the rules that an operator has set stay in force";
-    if (code == 0)
-        answer_loaded(c, report, note);
-    else
-        answer_bad(c, code, report);
-    ration_report_free(report);
-}
-
-/* False: the change will not outlast a restart, although there is a place to keep it. */
-static bool keep_rules(const struct rn_http_context *c, struct rn_slice text)
-{
-    const struct rn_front_fleet *fleet = &c->front->fleet;
-
-    return !fleet->rules_changed || fleet->rules_changed(fleet->arg, text);
-}
-
-/* How long the new rules last. */
-static const char *note_on_rules(const struct rn_front *front, bool kept)
-{
-    if (!kept)
-        return "these rules could not be saved and last until the next restart; the log says why";
-    if (front->fleet.changed)
-        return "these rules last on all nodes until they are replaced or deleted";
-    if (front->fleet.rules_changed)
-        return "these rules last until they are replaced or deleted";
-    return "these rules last until the next reload or restart, since there is no --state to keep "
-           "them beside";
-}
-
-void rn_admin_put_rules(struct rn_http_context *c)
-{
-    struct rn_slice text = c->request->body;
-    struct ration_report *report = NULL;
-    char name[NAME_SIZE];
-    int code;
-
-    if (!has_body(c) || !is_current(c) || !read_name(c, name))
-        return;
-    if (c->front->fleet.changed && text.len > c->front->fleet.rules_max) {
-        rn_front_http_error(c, 413, "too_large",
-                            "%zu bytes of rules; nodes share at most %zu, put more into files",
-                            text.len, c->front->fleet.rules_max);
-        return;
-    }
-    code = rn_front_put_rules(c->front, name, text, rn_admin_author(c), &report);
-    if (code == 0)
-        answer_loaded(c, report, note_on_rules(c->front, keep_rules(c, text)));
-    else
-        answer_bad(c, code, report);
-    ration_report_free(report);
-}
-
-/* Goes back to the files, on all nodes that share. */
-void rn_admin_delete_rules(struct rn_http_context *c)
-{
-    if (!is_current(c))
-        return;
-    if (keep_rules(c, (struct rn_slice){0}))
-        reload(c);
-    else
-        rn_front_http_error(c, 503, "store",
-                            "the rules could not be deleted from the disk; the log says why");
 }
 
 void rn_admin_validate(struct rn_http_context *c)
 {
     struct rn_slice text = c->request->body;
     struct ration_report *report = NULL;
-    char name[NAME_SIZE];
+    char name[RN_ADMIN_RULES_NAME];
     struct rn_members m;
+    uint32_t count = 0;
     int code;
 
-    if (!has_body(c) || !read_name(c, name))
+    if (!rn_admin_has_rules(c) || !rn_admin_read_name(c, name))
         return;
-    code = ration_rules_validate(name, text.data, text.len, &report);
+    code = rn_reload_validate(name, text, &report, &count);
     if (code == 0) {
         m = rn_admin_begin(c);
         rn_members_bool(&m, "valid", true);
+        rn_members_u64(&m, "rules", count);
         put_warnings(&m, report);
+        put_diagnostics(&m, report);
         rn_admin_end(c, &m, 200);
     } else {
-        answer_bad(c, code, report);
+        rn_admin_answer_bad_rules(c, code, report);
     }
     ration_report_free(report);
-}
-
-void rn_admin_reload(struct rn_http_context *c)
-{
-    if (is_current(c))
-        reload(c);
 }

@@ -22,7 +22,7 @@ void rn_admin_put_signal(struct rn_http_context *c)
     if (!rn_admin_read(c, &params, RN_ADMIN_VALUE))
         return;
     if (!(params.given & RN_ADMIN_VALUE)) {
-        rn_front_http_error(c, 400, "bad_request", "\"value\" is missing, such as 0.7");
+        rn_front_http_error(c, 400, "bad_request", "\"value\" is missing; write one such as 0.7");
         return;
     }
     int code = ration_signal_push(c->front->limiter, name.data, name.len, params.value, &error);
@@ -144,7 +144,7 @@ static int put_factor(void *arg, const struct ration_rule_info *info)
     return 0;
 }
 
-void rn_admin_metrics_put_signals(struct rn_buf *out, struct rn_front *front)
+void rn_admin_metrics_put_signals(struct rn_buf *out, struct rn_front *front, bool each)
 {
     struct page page = {.out = out};
 
@@ -155,9 +155,11 @@ void rn_admin_metrics_put_signals(struct rn_buf *out, struct rn_front *front)
     rn_metrics_begin(out, "ration_signal_stale", RN_METRICS_GAUGE,
                      "Whether a signal has no value that is new enough to count.");
     ration_signals_each(front->limiter, put_signal, &page);
-    rn_metrics_begin(out, "ration_rule_factor", RN_METRICS_GAUGE,
-                     "How much of a rule's limits is in force, for rules that follow signals.");
-    ration_rules_each(front->limiter, put_factor, out);
+    if (each) {
+        rn_metrics_begin(out, "ration_rule_factor", RN_METRICS_GAUGE,
+                         "How much of a rule's limits is in force, for rules that follow signals.");
+        ration_rules_each(front->limiter, put_factor, out);
+    }
     if (front->queries.put_metrics)
         front->queries.put_metrics(front->queries.arg, out);
 }

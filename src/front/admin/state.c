@@ -6,6 +6,8 @@
 #include <inttypes.h>
 
 #include "front/admin/admin_internal.h"
+#include "limiter/limiter.h"
+#include "limiter/top.h"
 #include "rules/match/reason.h"
 #include "rules/report/report.h"
 #include "wire/explanation.h"
@@ -107,6 +109,7 @@ static void refuse_unmatched(struct rn_http_context *c, struct rn_slice rule)
 
 struct listing {
     struct rn_members *m;
+    struct ration *r;
     struct rn_slice rule; /* data NULL: all */
     bool found;
     int error; /* of the store */
@@ -183,12 +186,32 @@ static int list_reputation(void *arg, const struct rn_explained_rule *seen)
     return 0;
 }
 
+/* When the rule has refused the client lately. The member `refusals` is there if the client is
+ * among the keys that are refused most. */
+static int list_refusals(void *arg, const struct rn_explained_rule *seen)
+{
+    struct listing *l = arg;
+    int64_t at_ns[RN_TOP_LAST];
+
+    if (!seen->applies || (l->rule.data && !rn_slice_equal(l->rule, seen->rule->name)) ||
+        rn_top_last(l->r->top, seen->hash, at_ns) == 0)
+        return 0;
+    if (!l->found)
+        rn_members_open(l->m, "refusals", '[');
+    l->found = true;
+    rn_members_open(l->m, NULL, '{');
+    rn_members_text(l->m, "rule", seen->rule->name);
+    rn_admin_put_last(l->m, l->r, seen->hash);
+    rn_members_close(l->m, '}');
+    return 0;
+}
+
 /* A list of what `see` finds of the rules that apply. False after answering. */
 static bool put_list(struct rn_http_context *c, struct rn_members *m, struct rn_slice rule,
                      int (*see)(void *arg, const struct rn_explained_rule *seen))
 {
     struct ration_request request = rn_admin_request(c);
-    struct listing l = {.m = m, .rule = rule};
+    struct listing l = {.m = m, .r = c->front->limiter, .rule = rule};
     int code = rn_explain_run(
         c->front->limiter,
         &(struct rn_explain){.request = &request, .now_ns = RATION_NOW, .arg = &l, .see = see});
@@ -210,7 +233,7 @@ void rn_admin_get_state(struct rn_http_context *c)
         return;
     m = rn_admin_begin(c);
     if (put_limits(c, &m, params.rule) && put_list(c, &m, params.rule, list_reputation) &&
-        put_list(c, &m, params.rule, list_pause))
+        put_list(c, &m, params.rule, list_pause) && put_list(c, &m, params.rule, list_refusals))
         rn_admin_end(c, &m, 200);
 }
 

@@ -3,6 +3,8 @@
  * The state of the daemon: alive, ready, how full, how busy, the keys refused most; and the
  * switch for shadow mode.
  */
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -10,6 +12,9 @@
 
 #include "base/clock.h"
 #include "front/admin/admin_internal.h"
+#include "limiter/limiter.h"
+#include "limiter/rulebook/listing.h"
+#include "limiter/top.h"
 
 #define TOP_COUNT 20
 
@@ -42,7 +47,7 @@ void rn_admin_ready(struct rn_http_context *c)
 /* --- status ------------------------------------------------------------------------------- */
 
 /* 2026-11-15T12:00:00Z */
-static void put_time(struct rn_members *m, const char *name, int64_t unix_ns)
+void rn_admin_put_time(struct rn_members *m, const char *name, int64_t unix_ns)
 {
     time_t seconds = (time_t)(unix_ns / RN_SECOND_NS);
     char text[32] = "";
@@ -53,22 +58,12 @@ static void put_time(struct rn_members *m, const char *name, int64_t unix_ns)
     rn_members_text(m, name, rn_slice_of(text));
 }
 
-static int count_rule(void *arg, const struct ration_rule_info *info)
-{
-    (void)info;
-    ++*(uint64_t *)arg;
-    return 0;
-}
-
 static void put_rules(struct rn_members *m, struct rn_front *front)
 {
-    uint64_t count = 0;
-
-    ration_rules_each(front->limiter, count_rule, &count);
     rn_members_open(m, "rules", '{');
     rn_members_u64(m, "version", ration_rules_version(front->limiter));
-    rn_members_u64(m, "count", count);
-    put_time(m, "loaded_at", front->rules_loaded_ns);
+    rn_members_u64(m, "count", rn_listing_count(front->limiter));
+    rn_admin_put_time(m, "loaded_at", front->rules_loaded_ns);
     rn_members_text(m, "source", front->rules_from_api ? RN_SLICE("api") : RN_SLICE("file"));
     rn_members_bool(m, "last_reload_failed", front->reload_failed);
     rn_members_close(m, '}');
@@ -102,7 +97,7 @@ static void put_waiting(struct rn_members *m, const struct rn_front *front)
 
 static void put_memory(struct rn_members *m, struct rn_front *front)
 {
-    const struct ration_memory *memory = rn_front_memory(front);
+    const struct ration_memory *memory = rn_front_memory(front, RN_FRONT_MEMORY_ASKED);
 
     rn_members_open(m, "memory", '{');
     rn_members_u64(m, "bytes", memory->bytes);
@@ -151,6 +146,7 @@ void rn_admin_status(struct rn_http_context *c)
     rn_members_u64(&m, "workers", rn_server_workers(front->server));
     put_rules(&m, front);
     rn_members_bool(&m, "shadow", ration_shadow(front->limiter));
+    rn_members_bool(&m, "limits_published", front->publishes);
     put_decisions(&m, front);
     put_waiting(&m, front);
     put_memory(&m, front);
@@ -160,11 +156,23 @@ void rn_admin_status(struct rn_http_context *c)
 
 /* --- keys refused most -------------------------------------------------------------------- */
 
+void rn_admin_put_last(struct rn_members *m, struct ration *r, uint64_t hash)
+{
+    int64_t at_ns[RN_TOP_LAST];
+    size_t count = rn_top_last(r->top, hash, at_ns);
+
+    rn_members_open(m, "last", '[');
+    for (size_t i = 0; i < count; i++)
+        rn_members_seconds(m, NULL, ration_wall(r, at_ns[i]));
+    rn_members_close(m, ']');
+}
+
 void rn_admin_top(struct rn_http_context *c)
 {
     struct ration_top *keys;
     struct rn_admin_params params;
     struct rn_members m;
+    char hash[24];
     size_t count;
 
     if (!rn_admin_read_query(c, &params, RN_ADMIN_COUNT))
@@ -186,12 +194,15 @@ void rn_admin_top(struct rn_http_context *c)
             rn_members_null(&m, "rule");
         rn_admin_put_key(&m, (struct rn_slice){keys[i].name, keys[i].name_len});
         rn_members_u64(&m, "refused", keys[i].refused);
+        snprintf(hash, sizeof hash, "%016" PRIx64, keys[i].hash);
+        rn_members_text(&m, "hash", rn_slice_of(hash));
+        rn_admin_put_last(&m, c->front->limiter, keys[i].hash);
         if (keys[i].rule[0])
             rn_admin_put_ban_of(&m, c->front->limiter, rn_slice_of(keys[i].rule), keys[i].hash);
         rn_members_close(&m, '}');
     }
     rn_members_close(&m, ']');
-    put_time(&m, "since", c->front->started_ns);
+    rn_admin_put_time(&m, "since", c->front->started_ns);
     rn_admin_end(c, &m, 200);
     free(keys);
 }

@@ -282,11 +282,9 @@ static void start_task(struct rn_pool_fiber *f, struct rn_conn *conn,
         task_ended(f);
 }
 
-void rn_await_run_task(struct rn_conn *conn, const struct rn_await_task *task)
+static void run_in(const struct rn_front *front, struct rn_front_loop *loop, struct rn_conn *held,
+                   const struct rn_await_task *task)
 {
-    struct rn_front *front = rn_conn_context(conn);
-    struct rn_front_loop *loop = rn_front_loop(front, conn);
-    struct rn_conn *held = task->detached ? NULL : conn;
     struct rn_pool_fiber *f = front->patience_ns > 0 ? take_fiber(front, loop) : NULL;
 
     if (f) {
@@ -296,6 +294,18 @@ void rn_await_run_task(struct rn_conn *conn, const struct rn_await_task *task)
         task->run(task->arg, &loop->ws);
         task->ended(task->arg);
     }
+}
+
+void rn_await_run_task(struct rn_conn *conn, const struct rn_await_task *task)
+{
+    const struct rn_front *front = rn_conn_context(conn);
+
+    run_in(front, rn_front_loop(front, conn), task->detached ? NULL : conn, task);
+}
+
+void rn_await_run_in_loop(struct rn_await_turns *turns, const struct rn_await_task *task)
+{
+    run_in(turns->front, &turns->front->loops[rn_loop_index(turns->loop)], NULL, task);
 }
 
 bool rn_await_control_is_busy(const struct rn_front *front)

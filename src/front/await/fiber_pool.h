@@ -81,6 +81,10 @@ bool rn_await_may_split(const struct rn_conversation *conversation);
 /* Runs the task, now or when a fiber is free, and then calls its `ended`. */
 void rn_await_run_task(struct rn_conn *conn, const struct rn_await_task *task);
 
+struct rn_await_turns;
+/* The same in the thread of that loop, with no connection: the task must be detached. */
+void rn_await_run_in_loop(struct rn_await_turns *turns, const struct rn_await_task *task);
+
 /* Whether the fiber of the control loop is in use. */
 bool rn_await_control_is_busy(const struct rn_front *front);
 

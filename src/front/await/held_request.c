@@ -10,12 +10,13 @@
 /* As many as decide at the same time; more are freed. */
 #define SPARE_MAX RN_FIBERS_OF_WORKER
 
-_Static_assert(sizeof(struct rn_held_request) <= 544, "docs/http.md says what a wait takes");
+_Static_assert(sizeof(struct rn_held_request) <= 592, "docs/performance.md says what a wait takes");
 _Static_assert(RN_HELD_TEXT_MAX <= UINT16_MAX, "lengths of texts have 16 bits");
 
 /* --- memory ----------------------------------------------------------------------------------- */
 
 static void turn(struct ration_waiter *waiter);
+static const struct rn_entrusted_calls entrusted_calls;
 
 static struct rn_held_request *take_spare(struct rn_front_loop *loop)
 {
@@ -28,9 +29,9 @@ static struct rn_held_request *take_spare(struct rn_front_loop *loop)
         return NULL;
     }
     memset(held, 0, sizeof *held);
-    held->waiter.waiting = loop->turns.waiting;
-    held->waiter.turn = turn;
-    held->waiter.most_ns = RN_REPLY_DELAY_MAX_NS;
+    held->in_line.waiter.waiting = loop->turns.waiting;
+    held->in_line.waiter.turn = turn;
+    held->in_line.waiter.most_ns = RN_REPLY_DELAY_MAX_NS;
     return held;
 }
 
@@ -161,8 +162,8 @@ int rn_held_request_decide(struct rn_conn *conn, struct rn_front_workspace *ws, 
     struct rn_front_loop *loop = rn_front_loop(front, conn);
     struct rn_held_request *mine =
         loop->turns.waiting && may_wait(front, &ws->params) ? take_spare(loop) : NULL;
-    int code = rn_decision_make(front->limiter, &ws->params, verb, mine ? &mine->waiter : NULL,
-                                &ws->decision, error);
+    int code = rn_decision_make(front->limiter, &ws->params, verb,
+                                mine ? &mine->in_line.waiter : NULL, &ws->decision, error);
 
     *held = mine;
     if (mine && code == RATION_EWAITS) {
@@ -181,25 +182,39 @@ bool rn_held_request_start(struct rn_held_request *held, struct rn_conn *conn,
     struct rn_front_loop *loop = rn_front_loop(rn_conn_context(conn), conn);
 
     if (!keep(held, params)) {
-        ration_waiter_leave(&held->waiter);
+        ration_waiter_leave(&held->in_line.waiter);
         free_held(loop, held);
         rn_error_set(error, RATION_ENOMEM, 0, "%s", ration_error_text(RATION_ENOMEM));
         return false;
     }
     held->conn = conn;
     held->calls = calls;
+    held->rest_ns = ration_waiter_rest(&held->in_line.waiter, RATION_NOW);
     rn_front_count(&loop->counts.delayed, 1);
-    rn_await_turns_arm(&loop->turns);
+    rn_entrusted_wait(&held->in_line, &loop->turns, &entrusted_calls);
     return true;
 }
 
-int64_t rn_held_request_rest_ns(const struct rn_held_request *held)
+bool rn_held_request_has_turn(const struct rn_held_request *held)
 {
-    return ration_waiter_rest(&held->waiter, RATION_NOW);
+    return held->deciding || rn_entrusted_state(&held->in_line) == RN_ENTRUSTED_DECIDED;
 }
 
 /* --- its turn -----------------------------------------------------------------------------------
  */
+
+/* On the parameters that were kept. */
+static int decide_kept(struct rn_held_request *held, const struct rn_front *front,
+                       struct rn_front_workspace *ws, struct ration_error *error)
+{
+    restore(held, &ws->params);
+    int code = rn_decision_make(front->limiter, &ws->params, held->verb, &held->in_line.waiter,
+                                &ws->decision, error);
+
+    if (code == 0 && held->by_limit)
+        ws->decision.outcome.waited_ns = ws->decision.at_ns - held->since_ns;
+    return code;
+}
 
 /* The peer may close while the store is asked. */
 static void decide_again(void *arg, struct rn_front_workspace *ws)
@@ -212,15 +227,11 @@ static void decide_again(void *arg, struct rn_front_workspace *ws)
     held->again = false;
     held->gone = rn_conn_is_gone(held->conn);
     if (held->gone) {
-        ration_waiter_leave(&held->waiter);
+        ration_waiter_leave(&held->in_line.waiter);
         return;
     }
-    restore(held, &ws->params);
     rn_front_set_deadline(front, held->conn);
-    code = rn_decision_make(front->limiter, &ws->params, held->verb, &held->waiter, &ws->decision,
-                            &error);
-    if (code == 0 && held->by_limit)
-        ws->decision.outcome.waited_ns = ws->decision.at_ns - held->since_ns;
+    code = decide_kept(held, front, ws, &error);
     held->again = code == RATION_EWAITS;
     held->gone = !held->again && rn_conn_is_gone(held->conn);
     if (held->gone && code == 0 && ws->decision.outcome.decision.allowed)
@@ -236,7 +247,7 @@ static void turn_ended(void *arg)
 
     held->deciding = false;
     if (held->again) {
-        rn_await_turns_arm(&loop->turns);
+        rn_entrusted_wait(&held->in_line, &loop->turns, &entrusted_calls);
         return;
     }
     held->calls->ended(held);
@@ -253,8 +264,91 @@ static void turn(struct ration_waiter *waiter)
 
 void rn_held_request_drop(struct rn_held_request *held)
 {
-    if (!held)
+    if (!held || rn_entrusted_leave(&held->in_line))
         return;
-    ration_waiter_leave(&held->waiter);
+    if (rn_entrusted_state(&held->in_line) == RN_ENTRUSTED_DECIDED) {
+        held->conn = NULL;
+        return;
+    }
+    ration_waiter_leave(&held->in_line.waiter);
     free_held(rn_front_loop(rn_conn_context(held->conn), held->conn), held);
 }
+
+/* --- decided by another loop --------------------------------------------------------------------
+ */
+
+static struct rn_held_request *held_of(struct rn_entrusted *e)
+{
+    return (struct rn_held_request *)(void *)e; /* first member */
+}
+
+/* The result is a packed decision, or the text of an error; NULL: out of memory. */
+static int decide_away(struct rn_entrusted *e, struct rn_front_workspace *ws)
+{
+    const struct rn_front *front = e->home->front;
+    struct ration_error error;
+    int code = decide_kept(held_of(e), front, ws, &error);
+
+    if (code == RATION_EWAITS)
+        return code;
+    if (code != 0) {
+        e->result = strdup(error.text);
+        return code;
+    }
+    e->result = malloc(rn_decision_packed_bytes(&ws->decision));
+    if (e->result) {
+        rn_decision_pack(&ws->decision, e->result);
+        return 0;
+    }
+    if (ws->decision.outcome.decision.allowed)
+        rn_decision_give_back(front->limiter, &ws->decision);
+    return RATION_ENOMEM;
+}
+
+static void give_back_away(struct rn_entrusted *e, struct rn_front_workspace *ws)
+{
+    if (e->code != 0)
+        return;
+    rn_decision_unpack(&ws->decision, e->result);
+    if (ws->decision.outcome.decision.allowed)
+        rn_decision_give_back(e->home->front->limiter, &ws->decision);
+}
+
+static void discard_away(struct rn_entrusted *e)
+{
+    struct rn_held_request *held = held_of(e);
+
+    free(e->result);
+    free(held->text);
+    rn_buf_done(&held->out);
+    free(held);
+}
+
+static void answer_away(struct rn_entrusted *e)
+{
+    struct rn_held_request *held = held_of(e);
+    struct ration_error error;
+
+    held->gone = held->conn && rn_conn_is_gone(held->conn);
+    if (held->gone)
+        held->calls->ended(held);
+    if (held->gone || !held->conn) {
+        rn_entrusted_return(e);
+        return;
+    }
+    struct rn_front_loop *loop = rn_front_loop(e->home->front, held->conn);
+
+    restore(held, &loop->ws.params);
+    if (e->code == 0)
+        rn_decision_unpack(&loop->ws.decision, e->result);
+    else
+        rn_error_set(&error, e->code, 0, "%s",
+                     e->result ? (const char *)e->result : ration_error_text(e->code));
+    free(e->result);
+    held->calls->answer(held, &loop->ws, e->code, &error);
+    held->calls->ended(held);
+    free_held(loop, held);
+}
+
+static const struct rn_entrusted_calls entrusted_calls = {decide_away, give_back_away, answer_away,
+                                                          discard_away};

@@ -4,16 +4,15 @@
  * thread and no fiber waits, and nothing is charged meanwhile. What is kept of the request is its
  * parameters: rules may be replaced while it waits, and any of them may count.
  *
- * Memory of a request in line: this struct, 536 bytes with the waiter of the limiter, and the texts
+ * Memory of a request in line: this struct, 584 bytes with the waiter of the limiter, and the texts
  * of its parameters with 4 bytes for each attribute, RN_HELD_TEXT_MAX at most. A request that is
  * larger is refused at once, where another one would wait.
  */
 #ifndef RN_FRONT_AWAIT_HELD_REQUEST_H
 #define RN_FRONT_AWAIT_HELD_REQUEST_H
 
-#include <ration/wait.h>
-
 #include "front/await/delayed_reply.h"
+#include "front/await/entrusted.h"
 
 #define RN_HELD_TEXT_MAX ((size_t)16 << 10)
 
@@ -33,9 +32,9 @@ struct rn_held_calls {
 };
 
 struct rn_held_request {
-    struct ration_waiter waiter; /* first */
+    struct rn_entrusted in_line; /* first */
     const struct rn_held_calls *calls;
-    struct rn_conn *conn;                 /* NULL: it does not wait */
+    struct rn_conn *conn;                 /* NULL: it has ended */
     struct rn_queued_reply *reply;        /* RESP: that it completes */
     struct rn_held_request *next, **link; /* of spare ones, or of those of a connection */
     uint64_t id;                          /* RESP: of LINE */
@@ -45,6 +44,7 @@ struct rn_held_request {
     bool again;    /* and it must wait on */
     bool gone;
     int64_t since_ns; /* on the limiter's clock */
+    int64_t rest_ns;  /* how long it may stay in line, from then on, at most */
     struct rn_decision_format format;
 
     /* The parameters; see keep() in held_request.c. */
@@ -63,15 +63,15 @@ struct rn_held_request {
 int rn_held_request_decide(struct rn_conn *conn, struct rn_front_workspace *ws, enum rn_verb verb,
                            struct rn_held_request **held, struct ration_error *error);
 
-/* Keeps what the request needs. The caller sets `format` and the protocol's fields, and, unless
- * the connection may go on, pauses it. False: out of memory; it has left the line, and *error says
- * so. */
+/* Keeps what the request needs; held->format is set. The caller sets the protocol's fields and,
+ * unless the connection may go on, pauses it. False: out of memory; it has left the line, and
+ * *error says so. */
 bool rn_held_request_start(struct rn_held_request *held, struct rn_conn *conn,
                            const struct rn_params *params, const struct rn_held_calls *calls,
                            struct ration_error *error);
 
-/* How long it may stay in line at most. */
-int64_t rn_held_request_rest_ns(const struct rn_held_request *held);
+/* Whether its turn has come, and the answer is on its way. */
+bool rn_held_request_has_turn(const struct rn_held_request *held);
 
 /* The connection has ended, or the request is given up: leaves the line, uncharged. NULL is fine.
  */

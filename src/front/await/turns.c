@@ -2,6 +2,7 @@
 #include "front/await/turns.h"
 
 #include "base/clock.h"
+#include "front/await/entrusted.h"
 #include "front/front.h"
 
 /* While somebody waits, looks at least so often: the limiter's clock goes on while the machine is
@@ -9,6 +10,8 @@
 #define LOOK_NS (RN_SECOND_NS / 4)
 /* Waiters are answered so long before the drain ends: their replies must leave, too. */
 #define BEFORE_END_NS (RN_SECOND_NS / 2)
+/* What others have decided already comes soon; those have ended before this is over. */
+#define AWAY_NS RN_SECOND_NS
 
 void rn_await_turns_arm(struct rn_await_turns *turns)
 {
@@ -36,6 +39,7 @@ static void run(struct rn_await_turns *turns)
         turns->ending = true;
         ration_waiting_end_by(turns->waiting, now_ns + (drain_ns > 0 ? drain_ns : 0));
     }
+    rn_entrusted_read(turns);
     ration_waiting_run(turns->waiting, now_ns);
     rn_await_turns_arm(turns);
 }
@@ -50,14 +54,18 @@ static void woken(void *arg)
     run(arg);
 }
 
-/* Any thread. */
-static void wake(void *arg)
+void rn_await_turns_wake(struct rn_await_turns *turns)
 {
-    struct rn_await_turns *turns = arg;
     struct rn_loop *loop = __atomic_load_n(&turns->loop, __ATOMIC_ACQUIRE);
 
     if (loop)
         rn_loop_wake(loop);
+}
+
+/* Any thread. */
+static void wake(void *arg)
+{
+    rn_await_turns_wake(arg);
 }
 
 void rn_await_turns_start(struct rn_await_turns *turns, const struct rn_front *front,
@@ -72,19 +80,36 @@ void rn_await_turns_start(struct rn_await_turns *turns, const struct rn_front *f
     rn_loop_on_wake(loop, woken, turns);
 }
 
+/* Whether others decide for this loop, or, if it is the first one, may ask it to decide. */
+static bool is_needed(const void *arg)
+{
+    const struct rn_await_turns *turns = arg;
+    const struct rn_front *front = turns->front;
+    bool needed = turns->away != 0;
+
+    for (unsigned i = 1; turns == &front->loops[0].turns && i < front->loop_count; i++)
+        needed |= __atomic_load_n(&front->loops[i].turns.loop, __ATOMIC_ACQUIRE) != NULL;
+    return needed;
+}
+
 void rn_await_turns_stop(struct rn_await_turns *turns)
 {
+    const struct rn_front *front = turns->front;
     struct rn_loop *loop = turns->loop;
 
-    if (!turns->waiting)
-        return;
-    rn_loop_on_wake(loop, NULL, NULL);
-    rn_timer_cancel(rn_loop_wheel(loop), &turns->timer);
-    __atomic_store_n(&turns->loop, NULL, __ATOMIC_RELEASE);
+    if (turns->waiting) {
+        rn_loop_run_while(loop, is_needed, turns, front->drain_ns + AWAY_NS);
+        rn_loop_on_wake(loop, NULL, NULL);
+        rn_timer_cancel(rn_loop_wheel(loop), &turns->timer);
+    }
+    /* Before the look whether a wake-up is on its way already: is_needed must see it then. */
+    __atomic_store_n(&turns->loop, NULL, __ATOMIC_SEQ_CST);
+    rn_await_turns_wake(&front->loops[0].turns);
 }
 
 void rn_await_turns_free(struct rn_await_turns *turns)
 {
+    rn_entrusted_discard_all(turns);
     ration_waiting_free(turns->waiting);
     turns->waiting = NULL;
 }

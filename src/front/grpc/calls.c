@@ -45,7 +45,7 @@ struct rn_grpc_call *rn_grpc_call_new(struct rn_grpc_conn *c, int32_t id)
     return call;
 }
 
-static void free_call(struct rn_grpc_call *call)
+void rn_grpc_call_discard(struct rn_grpc_call *call)
 {
     rn_buf_done(&call->in);
     rn_buf_done(&call->out);
@@ -75,11 +75,14 @@ void rn_grpc_call_free(struct rn_grpc_call *call)
     c->call_count--;
     c->buffered -= call->complete ? 0 : call->in.len;
     rn_timer_cancel(rn_conn_wheel(c->conn), &call->timer);
-    ration_waiter_leave(&call->waiter);
+    call->on = NULL;
+    if (rn_entrusted_leave(&call->seat) || rn_entrusted_state(&call->seat) == RN_ENTRUSTED_DECIDED)
+        return; /* freed elsewhere, or later */
+    ration_waiter_leave(&call->seat.waiter);
     if (call->delayed)
         rn_await_run_task(c->conn, &(struct rn_await_task){give_back, free, call->delayed, true});
     if (loop->spare_count == SPARE_MAX) {
-        free_call(call);
+        rn_grpc_call_discard(call);
         return;
     }
     empty(&call->in);
@@ -95,6 +98,6 @@ void rn_grpc_free_spares(struct rn_front_loop *loop)
         struct rn_grpc_call *call = loop->spare_calls;
 
         loop->spare_calls = call->next;
-        free_call(call);
+        rn_grpc_call_discard(call);
     }
 }

@@ -14,6 +14,7 @@
 
 #include <nghttp2/nghttp2.h>
 
+#include "front/await/entrusted.h"
 #include "front/front.h"
 
 #define RN_GRPC_PREFIX 5 /* bytes before a message: flag and length */
@@ -67,7 +68,7 @@ struct rn_grpc_call {
     struct rn_buf out; /* messages with their prefixes, */
     size_t sent;       /* and how much of it has been packed into frames */
     struct rn_grpc_delayed *delayed;
-    struct ration_waiter waiter;
+    struct rn_entrusted seat; /* in line */
 };
 
 enum rn_grpc_phase {
@@ -128,6 +129,8 @@ struct rn_grpc_call *rn_grpc_call_new(struct rn_grpc_conn *c, int32_t id);
 /* Gives back the charges of a delayed reply, and leaves the line. A call that is being decided is
  * freed after that. */
 void rn_grpc_call_free(struct rn_grpc_call *call);
+/* Frees a call whose connection has ended. */
+void rn_grpc_call_discard(struct rn_grpc_call *call);
 /* Frees the spare calls. */
 void rn_grpc_free_spares(struct rn_front_loop *loop);
 

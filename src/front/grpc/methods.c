@@ -20,6 +20,7 @@
 /* --- ShouldRateLimit ---------------------------------------------------------------- */
 
 static void ask(struct rn_grpc_call *call);
+static const struct rn_entrusted_calls entrusted_calls;
 
 /* What is left of the caller's timeout for a delay, the line and the shared store. Timers fire late
  * (net/timer.h), and callers may round their timeout up to three digits. */
@@ -79,11 +80,14 @@ static void fail_deciding(struct rn_grpc_call *call, int code)
     rn_grpc_fail(call, RN_GRPC_UNAVAILABLE, ration_error_text(code));
 }
 
+static struct rn_grpc_call *call_of(struct rn_entrusted *e)
+{
+    return (struct rn_grpc_call *)(void *)((char *)e - offsetof(struct rn_grpc_call, seat));
+}
+
 static void take_turn(struct ration_waiter *waiter)
 {
-    void *call = (char *)waiter - offsetof(struct rn_grpc_call, waiter);
-
-    ask(call);
+    ask(call_of((struct rn_entrusted *)(void *)waiter)); /* its first member */
 }
 
 /* The waiter of a call that may wait in line; NULL: it may not. */
@@ -94,10 +98,10 @@ static struct ration_waiter *waiter_of(struct rn_grpc_call *call)
 
     if (!waiting || !may_wait || rn_grpc_message(call).len > WAITING_BYTES_MAX)
         return NULL;
-    call->waiter.waiting = waiting;
-    call->waiter.turn = take_turn;
-    call->waiter.most_ns = call->most_ns;
-    return &call->waiter;
+    call->seat.waiter.waiting = waiting;
+    call->seat.waiter.turn = take_turn;
+    call->seat.waiter.most_ns = call->most_ns;
+    return &call->seat.waiter;
 }
 
 /* False after answering that the message cannot be read. */
@@ -129,7 +133,18 @@ static void stand_in_line(struct rn_grpc_call *call)
     if (!call->in_line)
         rn_front_count(&loop->counts.delayed, 1);
     call->in_line = true;
-    rn_await_turns_arm(&loop->turns);
+    rn_entrusted_wait(&call->seat, &loop->turns, &entrusted_calls);
+}
+
+static void answer(struct rn_grpc_call *call, struct rn_rls_reader *reader,
+                   const struct ration_descriptors_outcome *outcome)
+{
+    size_t at = rn_grpc_message_begin(call);
+
+    rn_rls_write(&call->out, reader, outcome, &call->on->front->rls);
+    rn_grpc_message_end(call, at);
+    if (outcome->delay_ns <= 0 || !delay_reply(call, outcome))
+        rn_grpc_answer(call);
 }
 
 /* A caller that has left meanwhile is charged nothing if it has waited in line. Other charges are
@@ -139,7 +154,6 @@ static void decide(void *arg, struct rn_front_workspace *ws)
     struct rn_grpc_call *call = arg;
     struct rn_front *front = call->on->front;
     struct ration_descriptors_outcome *outcome = &ws->rls_outcome;
-    size_t at;
 
     if (call->cancelled || !read_request(call, &ws->rls))
         return;
@@ -151,19 +165,12 @@ static void decide(void *arg, struct rn_front_workspace *ws)
             (void)ration_descriptors_give_back(front->limiter, outcome, RATION_NOW);
         return;
     }
-    if (code == RATION_EWAITS) {
+    if (code == RATION_EWAITS)
         stand_in_line(call);
-        return;
-    }
-    if (code != 0) {
+    else if (code != 0)
         fail_deciding(call, code);
-        return;
-    }
-    at = rn_grpc_message_begin(call);
-    rn_rls_write(&call->out, &ws->rls, outcome, &front->rls);
-    rn_grpc_message_end(call, at);
-    if (outcome->delay_ns <= 0 || !delay_reply(call, outcome))
-        rn_grpc_answer(call);
+    else
+        answer(call, &ws->rls, outcome);
 }
 
 static void decided(void *arg)
@@ -187,6 +194,72 @@ static void ask(struct rn_grpc_call *call)
         call->asked_ns = rn_clock_read_ns(CLOCK_MONOTONIC);
     rn_await_run_task(call->on->conn, &(struct rn_await_task){decide, decided, call, false});
 }
+
+/* --- decided by another loop ---------------------------------------------------------- */
+
+/* The message was read before. The result is an outcome; NULL: out of memory. */
+static int decide_away(struct rn_entrusted *e, struct rn_front_workspace *ws)
+{
+    struct rn_grpc_call *call = call_of(e);
+    const struct rn_front *front = e->home->front;
+    struct ration_descriptors *request = &ws->rls.request;
+    int64_t rest_ns = ration_waiter_rest(&e->waiter, RATION_NOW);
+    struct ration_error error;
+
+    e->result = malloc(sizeof ws->rls_outcome);
+    if (!e->result || rn_rls_read(&ws->rls, rn_grpc_message(call), &error) != 0) {
+        ration_waiter_leave(&e->waiter);
+        return RATION_ENOMEM;
+    }
+    if (rest_ns < front->patience_ns)
+        rn_fiber_set_deadline(rn_fiber_deadline() - front->patience_ns + rest_ns);
+    rn_front_set_rls(front, &ws->rls);
+    request->max_wait_ns = call->most_ns;
+    request->waiter = &e->waiter;
+    int code = ration_decide_descriptors(front->limiter, request, RATION_NOW, e->result);
+
+    if (code == RATION_EWAITS) {
+        free(e->result);
+        e->result = NULL;
+    }
+    return code;
+}
+
+static void give_back_away(struct rn_entrusted *e, struct rn_front_workspace *ws)
+{
+    (void)ws;
+    if (e->code == 0)
+        (void)ration_descriptors_give_back(e->home->front->limiter, e->result, RATION_NOW);
+}
+
+static void discard_away(struct rn_entrusted *e)
+{
+    free(e->result);
+    rn_grpc_call_discard(call_of(e));
+}
+
+static void answer_away(struct rn_entrusted *e)
+{
+    struct rn_grpc_call *call = call_of(e);
+
+    if (!call->on) {
+        rn_entrusted_return(e);
+        return;
+    }
+    call->asked_ns = rn_clock_read_ns(CLOCK_MONOTONIC);
+    struct rn_rls_reader *reader = &call->on->loop->ws.rls;
+
+    if (e->code != 0)
+        fail_deciding(call, e->code);
+    else if (read_request(call, reader))
+        answer(call, reader, e->result);
+    free(e->result);
+    e->result = NULL;
+    decided(call);
+}
+
+static const struct rn_entrusted_calls entrusted_calls = {decide_away, give_back_away, answer_away,
+                                                          discard_away};
 
 static void should_rate_limit(struct rn_grpc_call *call, struct rn_slice message)
 {

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "base/clock.h"
+#include "front/admin/live.h"
 
 /* --- answers ---------------------------------------------------------------------------- */
 
@@ -121,7 +122,7 @@ static void refuse_route(struct rn_http_context *c, unsigned allowed)
         const char *name;
     } names[] = {{RN_GET, "GET, HEAD"}, {RN_POST, "POST"}, {RN_PUT, "PUT"}, {RN_DELETE, "DELETE"}};
     const struct rn_http_port *port = c->port;
-    char list[512] = "", text[sizeof list + 4];
+    char list[900] = "", text[sizeof list + 4];
     size_t len = 0;
 
     if (!allowed) {
@@ -158,6 +159,19 @@ static void route(struct rn_http_context *c)
 
 /* --- the conversation ---------------------------------------------------------------------- */
 
+/* Proxies such as Envoy take 5xx as our failure and may let the request pass. So a request of
+ * theirs must not bring one about: forward-auth, or a target without a path, as of CONNECT. `data`
+ * has the bytes of the bad request. */
+static unsigned status_of_bad(const struct rn_http_error *error, const char *data, size_t len)
+{
+    const char *space = memchr(data, ' ', len);
+    struct rn_slice target = {space, space ? len - (size_t)(space - data) : 0};
+    bool elsewhere = rn_slice_starts_with(target, RN_SLICE(" /")) &&
+                     !rn_slice_starts_with(target, RN_SLICE(" /v1/auth"));
+
+    return error->status >= 500 && !elsewhere ? 400 : error->status;
+}
+
 /* Answers one request of the `len` bytes. Returns its length; 0: it is not complete. */
 static size_t answer_next(struct rn_http_context *c, char *data, size_t len)
 {
@@ -175,7 +189,7 @@ static size_t answer_next(struct rn_http_context *c, char *data, size_t len)
     case RN_PARSE_BAD:
         c->keep_alive = RN_HTTP_CLOSE;
         c->head = false;
-        rn_front_http_error(c, error.status, "bad_request", "%s", error.text);
+        rn_front_http_error(c, status_of_bad(&error, data, len), "bad_request", "%s", error.text);
         rn_conn_close(c->conn);
         return 0; /* unread, so that net lets the peer finish and read why */
     case RN_PARSE_DONE:
@@ -198,7 +212,7 @@ static size_t answer_next(struct rn_http_context *c, char *data, size_t len)
 /* Requests behind one that waits wait with it. */
 static bool is_held(const struct rn_http_state *state)
 {
-    return state->delayed || state->held;
+    return state->delayed || state->held || state->stream;
 }
 
 static size_t run(struct rn_conversation *conversation, char *data, size_t len)
@@ -265,6 +279,8 @@ void rn_front_http_closed(struct rn_conn *conn)
 
     rn_delayed_reply_drop(state->delayed);
     rn_held_request_drop(state->held);
+    rn_live_drop(state->stream);
     state->delayed = NULL;
     state->held = NULL;
+    state->stream = NULL;
 }

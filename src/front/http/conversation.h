@@ -51,7 +51,8 @@ struct rn_http_state {
     const struct rn_http_port *port;
     struct rn_http_parser parser;
     struct rn_delayed_reply *delayed;
-    struct rn_held_request *held; /* in line */
+    struct rn_held_request *held;  /* in line */
+    struct rn_live_stream *stream; /* an answer that goes on */
     struct rn_token_shown shown;
 };
 
@@ -93,6 +94,10 @@ void rn_front_http_auth(struct rn_http_context *c);
 void rn_front_http_pause(struct rn_http_context *c);
 void rn_front_http_get_pause(struct rn_http_context *c);
 void rn_front_http_lift_pause(struct rn_http_context *c);
+
+/* limits.c: for every caller, and if the operator has asked for it. */
+void rn_front_http_limits(struct rn_http_context *c);
+void rn_front_http_public_limits(struct rn_http_context *c);
 
 /* tickets.c */
 void rn_front_http_reserve(struct rn_http_context *c);

@@ -60,7 +60,9 @@ static void write_decision(struct rn_front *front, struct rn_front_workspace *ws
     if (format->empty && extra.charge.data) /* so that a proxy can pass it on */
         rn_http_put_header(out, "X-Ration-Charge", extra.charge);
     rn_http_put_body(out, format->keep_alive, format->head,
-                     format->problem && !allowed ? "application/problem+json" : "application/json",
+                     body->len == 0                ? NULL
+                     : format->problem && !allowed ? "application/problem+json"
+                                                   : "application/json",
                      rn_buf_slice(body));
 }
 
@@ -163,14 +165,16 @@ void rn_front_http_decide(struct rn_http_context *c, enum rn_verb verb,
                      wants_problem(c->request);
     if (code != RATION_EWAITS) {
         put_answer(c, verb, code, &error, &format);
-    } else if (rn_held_request_start(held, c->conn, &c->ws->params, &held_calls, &error)) {
-        held->format = format;
-        held->format.keep_alive = c->keep_alive;
-        held->format.head = c->head;
-        c->keep_alive = RN_HTTP_KEEP; /* end_held closes the connection if it must be */
-        state->held = held;
-        rn_conn_pause(c->conn);
-    } else {
-        put_answer(c, verb, RATION_ENOMEM, &error, &format);
+        return;
     }
+    held->format = format;
+    held->format.keep_alive = c->keep_alive;
+    held->format.head = c->head;
+    if (!rn_held_request_start(held, c->conn, &c->ws->params, &held_calls, &error)) {
+        put_answer(c, verb, RATION_ENOMEM, &error, &format);
+        return;
+    }
+    c->keep_alive = RN_HTTP_KEEP; /* end_held closes the connection if it must be */
+    state->held = held;
+    rn_conn_pause(c->conn);
 }

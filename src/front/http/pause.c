@@ -81,6 +81,9 @@ static bool read_query(struct rn_http_context *c, struct pause *p)
         } else if (rn_slice_is(name, "rule")) {
             p->rule = value;
             p->given |= GIVEN_RULE;
+        } else if (name.len == 0) {
+            rn_front_http_error(c, 400, "bad_request", "a parameter has no name");
+            return false;
         } else if (rn_params_add(p->client, (char *)name.data, name.len, value) != 0) {
             rn_front_http_error(c, 400, "bad_request", "more than %d attributes",
                                 RN_PARAMS_ATTRIBUTES_MAX);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "front/admin/admin_internal.h"
+#include "front/http/static_documents.h"
 #include "wire/answer.h"
 
 #define BODY_MAX (1024 * 1024)
@@ -29,9 +30,8 @@ static void decide_item(struct rn_http_context *c, struct rn_buf *out,
     struct rn_decision *decision = &c->ws->decision;
     struct ration_error error;
 
-    if (rn_params_check(&c->ws->params, &error) != 0 ||
-        rn_decision_make(c->front->limiter, &c->ws->params, RN_CHECK, NULL, decision, &error) !=
-            0) {
+    if (rn_decision_make(c->front->limiter, &c->ws->params, RN_CHECK, NULL, decision, &error) !=
+        0) {
         rn_buf_put_literal(out, "{\"error\":");
         rn_json_put_string(out, rn_slice_of(error.text));
         rn_buf_put_char(out, '}');
@@ -48,6 +48,7 @@ static bool read_batch(struct rn_http_context *c, struct rn_json *json, struct r
 {
     struct rn_answer_extra extra = {
         .wall_ns = ration_wall(c->front->limiter, ration_now(c->front->limiter))};
+    struct ration_error error;
     struct rn_json_token token;
     unsigned count = 0;
 
@@ -63,6 +64,8 @@ static bool read_batch(struct rn_http_context *c, struct rn_json *json, struct r
                            RN_PARAM_ATTRIBUTES | RN_PARAM_CREDIT | RN_PARAM_PEEK | RN_PARAM_DRAIN |
                                RN_PARAM_KEYED) != 0)
             return false;
+        if (rn_params_check(&c->ws->params, &error) != 0)
+            return rn_json_object_to(json, token.at, "%s", error.text), false;
         *credits |= c->ws->params.credit;
         if (out && count > 1)
             rn_buf_put_char(out, ',');
@@ -182,6 +185,11 @@ static void answer_healthcheck(struct rn_http_context *c)
     rn_front_http_text(c, serves ? 200 : 500, serves ? RN_SLICE("OK") : RN_SLICE("not serving"));
 }
 
+static void answer_openapi(struct rn_http_context *c)
+{
+    rn_static_documents_answer(c, RN_STATIC_DOCUMENT_OPENAPI_HTTP);
+}
+
 static const struct rn_route routes[] = {
     {RN_POST, "/v1/check", answer_check},
     {RN_ANY, "/v1/auth", rn_front_http_auth},
@@ -200,8 +208,10 @@ static const struct rn_route routes[] = {
     {RN_DELETE, "/v1/pause", rn_front_http_lift_pause},
     {RN_POST, "/json", answer_descriptors},
     {RN_POST, "/v1/outcome", rn_front_http_outcome},
+    {RN_GET, "/limits", rn_front_http_public_limits},
     {RN_GET, "/healthz", answer_health},
     {RN_GET, "/healthcheck", answer_healthcheck},
+    {RN_GET, "/openapi.json", answer_openapi},
 };
 
 /* Browsers send Origin with the POST of a page; other clients do not. Without this check, any web

@@ -219,7 +219,7 @@ static void stand_in_line(struct rn_resp_context *c, struct rn_held_request *hel
     rn_resp_put_array(c->out, 3);
     rn_resp_put_bulk(c->out, RN_SLICE("WAIT"));
     rn_resp_put_integer(c->out, (int64_t)held->id);
-    rn_resp_put_integer(c->out, (rn_held_request_rest_ns(held) + 999999) / 1000000);
+    rn_resp_put_integer(c->out, (held->rest_ns + 999999) / 1000000);
 }
 
 void rn_front_resp_leave(struct rn_resp_context *c)
@@ -230,7 +230,7 @@ void rn_front_resp_leave(struct rn_resp_context *c)
     if (!rn_front_resp_line_id(c, c->argv[1], &id))
         return;
     held = find_in_line(c->state, id);
-    if (held && held->deciding)
+    if (held && rn_held_request_has_turn(held))
         held = NULL; /* the push is on its way */
     if (held) {
         remove_from_line(c->state, held);

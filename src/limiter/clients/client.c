@@ -163,7 +163,7 @@ int rn_client_take_note(struct rn_client *client, const char *what, const char *
         n = rn_utf8_decode(note + at, len - at, &point);
         if (n == 0 || !rn_utf8_is_printable(point))
             return rn_error_set(error, RATION_EINVAL, at,
-                                "a %s with a byte 0x%02x at %zu, which is no plain text; write "
+                                "a %s with a byte 0x%02x at %zu, which is not plain text; write "
                                 "UTF-8 without control characters",
                                 what, (unsigned)(unsigned char)note[at], at);
     }

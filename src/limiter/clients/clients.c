@@ -329,7 +329,7 @@ int rn_clients_open(struct ration *r, const char *state_path, struct ration_erro
     if (!realpath(state_path, path))
         return rn_error_set(error, RATION_EIO, 0, "state file \"%s\" has gone", state_path);
     memcpy(path + strlen(path), SUFFIX, sizeof SUFFIX);
-    if (rn_journal_init(&c->journal, path) != 0)
+    if (rn_journal_init(&c->journal, path, "overrides and bans") != 0)
         return rn_error_set(error, RATION_ENOMEM, 0, "out of memory for the name of a file");
     rn_clients_lock(r, RATION_NOW);
     code = catch_up(r, false, &notice);

@@ -184,10 +184,13 @@ static void refine(const struct rn_rule *rule, struct ration_limit *spec)
 
             if (spec->algorithm == RATION_CONCURRENCY && own->algorithm == RATION_CONCURRENCY)
                 spec->lease_ns = own->lease_ns;
-            if (!bare_rate || own->algorithm == RATION_CONCURRENCY ||
+            bool may_burst = own->own && spec->algorithm == RATION_TOKEN_BUCKET;
+
+            if ((!bare_rate && !may_burst) || own->algorithm == RATION_CONCURRENCY ||
                 own->calendar != RATION_CALENDAR_NONE || own->queue != 0)
                 continue;
             spec->algorithm = own->algorithm;
+            spec->own = own->own;
             spec->sub_windows = own->sub_windows;
             spec->from_first = own->from_first;
         }

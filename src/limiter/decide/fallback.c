@@ -92,7 +92,7 @@ static void do_without(struct rn_fallback *f, struct rn_charge *charge)
         return;
     if (charge->error == 0 && charge->answer.allowed)
         charge->answer.mark = RN_FALLBACK_MARK + (int64_t)charge->late;
-    else
+    else if (shared_of(f))
         rn_store_disown(shared_of(f), charge, charge->late);
 }
 

@@ -3,6 +3,7 @@
 
 #include "limiter/clients/client_index.h"
 #include "limiter/decide/gather.h"
+#include "limiter/effect/effect.h"
 #include "limiter/factor.h"
 #include "limiter/limiter.h"
 #include "limiter/line/gate.h"
@@ -144,10 +145,32 @@ RN_INLINE static bool charge_all(struct rn_fast_path *f, uint32_t n, struct rati
     return all != RN_ALL_UNDONE;
 }
 
+static uint64_t hash_of(const struct rn_fast_path *f, uint32_t at)
+{
+    return f->charges[at].key ^ f->limits[at]->salt;
+}
+
+/* A refusal: which rules refused, and which had room. */
+static RN_ASIDE void watch_refusal(const struct rn_fast_path *f, struct rn_effects *effects)
+{
+    const struct rn_rule *refuser = NULL;
+
+    for (uint32_t i = 0; i < f->n; i++) {
+        if (f->charges[i].answer.allowed)
+            continue;
+        refuser = f->matches[i]->rule;
+        rn_effect_refuse(effects, refuser, hash_of(f, i));
+    }
+    for (uint32_t i = 0; i < f->n && refuser; i++)
+        if (f->charges[i].answer.allowed && f->matches[i]->rule != refuser)
+            rn_effect_spare(effects, f->matches[i]->rule, refuser);
+}
+
 /* The rules that have a limit which refused count the refusal. */
 static RN_ASIDE void count_refusal(const struct rn_fast_path *f, struct ration *r,
-                                   struct rn_stripe *rows)
+                                   const struct rn_book *book)
 {
+    struct rn_stripe *rows = rn_stats_stripe(&book->stats);
     struct rn_stripe *s = rn_stats_stripe(&r->stats);
     const struct rn_match *counted = NULL;
 
@@ -165,6 +188,23 @@ static RN_ASIDE void count_refusal(const struct rn_fast_path *f, struct ration *
         counted = match;
     }
     rn_stats_count_total(s, RN_RESULT_REFUSED);
+    if (book->effects)
+        watch_refusal(f, book->effects);
+}
+
+/* An admission by the rule of `count` limits from `at` on. */
+RN_INLINE static void watch_admission(const struct rn_fast_path *f, uint32_t at, uint32_t count,
+                                      struct rn_effects *effects, bool near)
+{
+    const struct rn_match *match = f->matches[at];
+    uint64_t hash = hash_of(f, at);
+
+    rn_effect_admit(effects, match->rule, hash);
+    for (uint32_t i = 0; i < count; i++)
+        rn_effect_use(effects, f->limits[at + i]->id, f->limits[at + i]->limit.cap,
+                      f->charges[at + i].answer.remaining);
+    if (rn_unlikely(near))
+        rn_effect_near(effects, match->rule, hash, match->key);
 }
 
 RN_INLINE static void count(const struct rn_fast_path *f, uint32_t n, struct ration *r,
@@ -174,12 +214,13 @@ RN_INLINE static void count(const struct rn_fast_path *f, uint32_t n, struct rat
     unsigned total = RN_RESULT_ALLOWED;
 
     if (rn_unlikely(!f->allowed)) {
-        count_refusal(f, r, rows);
+        count_refusal(f, r, book);
         return;
     }
     for (uint32_t i = 0; i < n;) {
         const struct rn_match *match = f->matches[i];
         unsigned result = RN_RESULT_ALLOWED;
+        uint32_t first = i;
 
         do {
             if (rn_unlikely(rn_gather_is_near(&out->limits[i].verdict)))
@@ -187,6 +228,8 @@ RN_INLINE static void count(const struct rn_fast_path *f, uint32_t n, struct rat
         } while (++i < n && f->matches[i] == match);
         struct rn_counts *row = rn_stats_row(rows, match->rule->index);
 
+        if (book->effects)
+            watch_admission(f, first, i - first, book->effects, result != RN_RESULT_ALLOWED);
         if (n == 1 && rn_likely(result == RN_RESULT_ALLOWED)) {
             rn_stats_admit(s, row, match->cost);
             return;
@@ -198,11 +241,6 @@ RN_INLINE static void count(const struct rn_fast_path *f, uint32_t n, struct rat
 }
 
 /* --- extras ------------------------------------------------------------------------------ */
-
-static uint64_t hash_of(const struct rn_fast_path *f, uint32_t at)
-{
-    return f->charges[at].key ^ f->limits[at]->salt;
-}
 
 static RN_ASIDE void refuse(const struct rn_fast_path *f, uint32_t at,
                             const struct rn_reputation_ban *ban, struct ration *r,

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "limiter/clients/client_index.h"
+#include "limiter/effect/effect.h"
 #include "limiter/factor.h"
 #include "limiter/limiter.h"
 #include "limiter/line/gate.h"
@@ -26,6 +27,7 @@ RN_HOT void rn_gather_init(struct rn_gathered *g, struct ration *r, const struct
     g->ban.rest_ns = g->pause_ns = 0;
     g->lease_ns = g->max_wait_ns = 0;
     g->rule_count = g->lease_count = g->usage_count = 0;
+    g->room = RATION_CHARGES_MAX;
     g->error = 0;
     g->lease = 0;
     rn_transaction_init(&g->tx, r, g->charges, 0, now_ns);
@@ -117,6 +119,31 @@ static void add_limit(struct rn_gathered *g, const struct rn_applied *a,
         item->family = &g->book->families[a->rule->index];
 }
 
+/* Whether the rule is added, where there may be no room for it. A rule in shadow mode must not make
+ * a request fail: it is left out. */
+static RN_ASIDE bool fits(struct rn_gathered *g, const struct rn_applied *a)
+{
+    size_t n = g->tx.n + a->limit_count;
+    bool full = g->rule_count == RN_MATCHES_MAX || n + g->usage_count > RATION_CHARGES_MAX;
+
+    if (full && !a->shadow)
+        g->error = RATION_EINVAL;
+    return !full && (!a->shadow || !g->drain || n <= 1);
+}
+
+/* The last rule had more places than a request may have. */
+static RN_ASIDE void take_back(struct rn_gathered *g, const struct rn_applied *a, bool has_usage)
+{
+    if (!a->shadow) {
+        g->error = RATION_EINVAL;
+        return;
+    }
+    for (uint32_t i = 0; i < a->limit_count; i++)
+        g->lease_count -= g->tx.items[--g->tx.n].lease != 0;
+    g->rule_count--;
+    g->usage_count -= has_usage;
+}
+
 RN_HOT void rn_gather_add(struct rn_gathered *g)
 {
     struct rn_applied *a = rn_gather_next(g);
@@ -148,8 +175,9 @@ RN_HOT void rn_gather_add(struct rn_gathered *g)
     }
     g->usage_count += usage != NULL;
     if (rn_unlikely(g->rule_count == RN_MATCHES_MAX ||
-                    g->tx.n + a->limit_count + g->usage_count > RATION_CHARGES_MAX)) {
-        g->error = RATION_EINVAL;
+                    g->tx.n + a->limit_count + g->usage_count > g->room) &&
+        !fits(g, a)) {
+        g->usage_count -= usage != NULL;
         return;
     }
     unsigned earned = RN_FACTOR_WRITTEN;
@@ -165,8 +193,8 @@ RN_HOT void rn_gather_add(struct rn_gathered *g)
     g->rule_count++;
     for (uint32_t i = 0; i < a->limit_count; i++)
         add_limit(g, a, a->limits[i], hash, earned);
-    if (g->lease_count > RATION_LEASES_MAX)
-        g->error = RATION_EINVAL;
+    if (rn_unlikely(g->lease_count > RATION_LEASES_MAX))
+        take_back(g, a, usage != NULL);
 }
 
 /* --- counting -------------------------------------------------------------------- */
@@ -222,6 +250,38 @@ static RN_ASIDE void count_usage(const struct rn_gathered *g, const struct rn_ap
         rn_usage_count(usage, a, a->hash, allowed, units, ration_wall(g->r, g->tx.now_ns));
 }
 
+/* What the decision says about its rules, for `ration report`. An override is not the rule's limit.
+ */
+static RN_ASIDE void watch(const struct rn_gathered *g, struct rn_effects *effects, bool allowed)
+{
+    const struct rn_rule *refuser = NULL;
+
+    for (size_t i = 0; i < g->tx.n; i++) {
+        const struct rn_applied *a = &g->rules[g->rule_of[i]];
+        const struct ration_verdict *v = &g->charges[i].verdict;
+
+        if (rn_likely(!a->instead && v->allowed && v->remaining <= v->limit))
+            rn_effect_use(effects, g->limits[i]->id, v->limit, v->remaining);
+    }
+    for (uint32_t i = 0; i < g->rule_count; i++) {
+        const struct rn_applied *a = &g->rules[i];
+        unsigned result = g->results[i];
+
+        if (a->rule->index == RN_AD_HOC || a->refund || a->limit_count == 0)
+            continue;
+        if (result & (RN_RESULT_REFUSED | RN_RESULT_SHADOWED))
+            rn_effect_refuse(effects, a->rule, a->hash);
+        else if (allowed)
+            rn_effect_admit(effects, a->rule, a->hash);
+        if (result & RN_RESULT_NEAR)
+            rn_effect_near(effects, a->rule, a->hash, a->key);
+        refuser = result & RN_RESULT_REFUSED ? a->rule : refuser;
+    }
+    for (uint32_t i = 0; i < g->rule_count && refuser && !allowed; i++)
+        if (!(g->results[i] & RN_RESULT_REFUSED) && g->rules[i].rule->index != RN_AD_HOC)
+            rn_effect_spare(effects, g->rules[i].rule, refuser);
+}
+
 /* A thread has the same number, and shares it with the same others, in both stripes: so `s` tells
  * whether `rows` is shared. */
 RN_HOT static void count(struct rn_gathered *g, const struct ration_outcome *out)
@@ -265,6 +325,8 @@ RN_HOT static void count(struct rn_gathered *g, const struct ration_outcome *out
         if (allowed && rn_unlikely(rule->earn != NULL))
             rn_reputation_count_admission(g, i);
     }
+    if (g->book->effects && g->rule_count != 0)
+        watch(g, g->book->effects, allowed);
     if (rn_likely(refunds == 0 || refunds < g->rule_count)) /* refunds alone ask for nothing */
         rn_stats_count_total(s, total);
     if (rn_unlikely(g->tx.waited_ns != 0)) {
@@ -315,6 +377,8 @@ RN_HOT int rn_gather_run(struct rn_gathered *g, bool look_only, struct ration_ou
     }
     g->tx.look_only = look_only;
     g->tx.past_lines = g->all_shadow || g->past_bans;
+    if (rn_unlikely(g->drain) && g->tx.n == 1 && g->lease_count != 0 && g->tx.items[0].shadow)
+        g->drain = false; /* refuses nothing, whatever the cost */
     if (rn_unlikely(g->drain) && g->tx.n > 1)
         return RATION_ESEVERAL;
     if (rn_unlikely(g->drain) && g->lease_count != 0)

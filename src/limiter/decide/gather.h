@@ -72,6 +72,7 @@ struct rn_gathered {
     int64_t max_wait_ns; /* of the caller; 0: as the rules say */
     uint32_t rule_count;
     uint32_t usage_count; /* rules whose usage is counted: each has a receipt of its own */
+    uint32_t room;        /* charges and receipts that may be added without a second look */
     struct rn_applied rules[RN_MATCHES_MAX + 1]; /* room for one too many */
     uint8_t results[RN_MATCHES_MAX];             /* RN_RESULT_*, after the transaction */
 

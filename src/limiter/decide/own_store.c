@@ -34,7 +34,7 @@ static void read_state(struct state *s, const struct ration_record *record)
     if (words < 2 || record->len % 8 != 0 || words - 1 > s->room)
         return;
     memcpy(&head, record->data, 8);
-    if (head == RN_FORM_NONE || head > RN_FORM_ADAPTIVE ||
+    if (head == RN_FORM_NONE || head > RN_FORM_OWN ||
         (rn_form_is_word((unsigned)head) && words != 2))
         return;
     s->form = (enum rn_form)head;
@@ -88,6 +88,8 @@ static void apply_charge(struct state *s, struct rn_charge *c)
         count = form == RN_FORM_WIDE ? RN_WIDE_WORDS : limit->words_full;
         outcome = rn_form_apply(form, limit, s->draft, count, &c->ask, &c->answer);
     }
+    if (outcome == RN_FAULT)
+        c->error = RATION_EALGORITHM;
     if (outcome != RN_WRITE)
         return;
     uint64_t *words = s->words;

@@ -6,6 +6,8 @@
 #include "limiter/decide/fast_path.h"
 #include "limiter/decide/gather.h"
 #include "limiter/decide/workspace.h"
+#include "limiter/effect/effect.h"
+#include "limiter/effect/uncovered.h"
 #include "limiter/envoy/descriptors.h"
 #include "limiter/limiter.h"
 #include "limiter/line/gate.h"
@@ -80,6 +82,8 @@ void rn_gather_count_unasked(struct ration *r, const struct rn_book *book,
     rn_stats_count(s, row, RN_RESULT_REFUSED, a->rule->by_outcome ? 0 : a->cost);
     rn_gather_note_refusal(r, s, a, hash, now_ns);
     rn_stats_count_total(s, RN_RESULT_REFUSED);
+    if (book->effects)
+        rn_effect_refuse(book->effects, a->rule, hash);
     if (usage && !a->rule->by_outcome)
         rn_usage_count(usage, a, hash, false, a->cost, ration_wall(r, now_ns));
 }
@@ -108,6 +112,8 @@ static int decide_matches(struct rn_gathered *g, struct rn_matches *matches,
     add_matches(g, matches, false, false);
     int code = rn_gather_run(g, look_only, out);
 
+    if (code == 0 && out->kind == RATION_BY_NO_RULE && g->r->uncovered && !look_only)
+        rn_uncovered_note(g->r->uncovered, request, rn_stats_stripe(&g->r->stats));
     if (rn_unlikely(g->no_server) && counts && code == 0 && out->decision.allowed)
         count_usage(g, matches, true, true);
     return code;
@@ -161,14 +167,16 @@ static RN_ASIDE int decide_at_length(const struct decision_input *s, struct rn_t
     int code;
 
     rn_gather_init(g, s->r, s->book, s->now_ns);
-    g->max_wait_ns = s->request->max_wait_ns;
+    g->max_wait_ns = rn_transaction_patience_ns(s->request->max_wait_ns);
     g->lease_ns = terms->lease_ns;
     g->all_shadow |= s->request->shadow;
     g->no_server = terms->no_server;
     g->drain = s->request->drain;
+    if (g->drain)
+        g->room = 1;
     if (!terms->look_only && !s->request->drain) {
         g->tx.waiter = s->request->waiter;
-        g->tx.max_wait_ns = s->request->max_wait_ns;
+        g->tx.max_wait_ns = g->max_wait_ns;
     }
     code = decide_matches(g, &s->workspace->matches, s->request, terms->look_only, out);
     for (size_t i = 0; terms->reserving && i < g->tx.n; i++) {

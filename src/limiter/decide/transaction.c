@@ -158,6 +158,8 @@ static bool take_at_once(struct rn_transaction *tx)
     size_t failed = tx->enforced;
     bool fits = true;
 
+    if (rn_gate_is_behind(tx))
+        return false;
     tx->batch_n = 0;
     for (size_t i = 0; i < tx->enforced; i++)
         rn_transaction_ask(tx, tx->order[i], tx->items[tx->order[i]].limit, RN_TAKE,
@@ -262,7 +264,7 @@ static void clear_item(struct rn_transaction_item *item)
 {
     item->limit = NULL;
     item->taken = item->keep = item->soft = item->floor = item->lease = 0;
-    item->shift_ns = item->max_wait_ns = item->held_ns = 0;
+    item->shift_ns = item->max_wait_ns = item->held_ns = item->claim_ns = 0;
     item->refused_by_look = item->refused_by_delay = item->ask_guards = item->by_outcome = false;
     item->past_lines = false;
     item->line_size = item->rank = 0;
@@ -321,7 +323,7 @@ static int prepare(struct rn_transaction *tx)
             item->key = rn_compiled_key(item->limit, &tx->charges[i]);
             item->shadow = item->limit->shadow;
             if (item->limit->limit.algorithm == RATION_LEAKY_BUCKET)
-                item->max_wait_ns = tx->charges[i].max_wait_ns;
+                item->max_wait_ns = rn_transaction_patience_ns(tx->charges[i].max_wait_ns);
             rn_table_prefetch(tx->r->table, item->key);
         }
         if (!item->shadow && !item->by_outcome)

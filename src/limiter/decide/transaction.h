@@ -17,8 +17,8 @@
  *   FOLLOW  count the charges in the states of the variants of each limit.
  *
  * Limits that are charged by outcome take part in LOOK only. When the outcome is known, DEBIT
- * charges each of them by itself, instead of the steps from LOOK to SHADOW. A concurrency limit of N
- * beside one of M failures promises at most M + N - 1 of them. Between LOOK and TAKE others may
+ * charges each of them by itself, instead of the steps from LOOK to SHADOW. A concurrency limit of
+ * N beside one of M failures promises at most M + N - 1 of them. Between LOOK and TAKE others may
  * fail and leave their places, so only a LOOK with the place taken counts: then M - 1 at most
  * have failed, and all others that were let in hold a place.
  *
@@ -74,8 +74,10 @@ struct rn_transaction_item {
     uint32_t rank;         /* in a line; 0 is first */
     int64_t line_wait_ns;  /* with a line: the longest that one stands there */
     int64_t held_ns;       /* not 0: refused for so long, without being asked */
-    bool past_lines;       /* a look or a report, which stands in no line */
-    uint64_t lease;        /* PLACES: the id of the lease to take */
+    int64_t claim_ns;  /* not 0: others claim more than `keep` was, for so long (line/claims.h) */
+    uint64_t own_keep; /* then: what it was */
+    bool past_lines;   /* a look or a report, which stands in no line */
+    uint64_t lease;    /* PLACES: the id of the lease to take */
     const struct rn_family *family; /* INHERIT: of the first limit of a rule */
 
     struct rn_compiled own; /* the limit, if it was given with the call */
@@ -123,6 +125,13 @@ struct rn_transaction {
 /* n <= RATION_CHARGES_MAX. What stands before the result in the struct may be set afterwards. */
 void rn_transaction_init(struct rn_transaction *tx, struct ration *r, struct ration_charge *charges,
                          size_t n, int64_t now_ns);
+
+/* What a caller says that it would wait. Below 0, as the rest of a deadline that has passed: as
+ * good as nothing. */
+static inline int64_t rn_transaction_patience_ns(int64_t max_wait_ns)
+{
+    return max_wait_ns < 0 ? 1 : max_wait_ns;
+}
 
 /* Appends a limit with its state key; the caller completes the item. The array of charges must have
  * room for it. */

@@ -40,6 +40,16 @@ static inline struct rn_workspace *rn_workspace_take(struct rn_stripe *s)
     return w;
 }
 
+/* The rules that applied to the last request that this thread has decided, until it decides the next
+ * one; the keys point into the request. NULL: it has not decided any. */
+static inline const struct rn_matches *rn_workspace_matches(const struct ration *r)
+{
+    const struct rn_stripe *s = rn_stats_stripe(&r->stats);
+    const struct rn_workspace *w = __atomic_load_n(&s->workspaces, __ATOMIC_RELAXED);
+
+    return w ? &w->matches : NULL;
+}
+
 static inline void rn_workspace_return(struct rn_stripe *s, struct rn_workspace *w)
 {
     if (rn_unlikely(s->shared)) {

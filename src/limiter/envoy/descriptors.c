@@ -437,7 +437,7 @@ static void set_waiter(struct rn_descriptors *d)
         if (d->purposes[i] != RN_PURPOSE_ADMIT)
             return;
     tx->waiter = d->request->waiter;
-    tx->max_wait_ns = d->request->max_wait_ns;
+    tx->max_wait_ns = d->gathered.max_wait_ns;
     tx->wait_is_bound = true;
 }
 
@@ -501,7 +501,7 @@ int ration_decide_descriptors(struct ration *r, const struct ration_descriptors 
         d->matches = &w->matches;
         d->attributes = w->attributes;
         rn_gather_init(&d->gathered, r, pin.book, now_ns);
-        d->gathered.max_wait_ns = request->max_wait_ns;
+        d->gathered.max_wait_ns = rn_transaction_patience_ns(request->max_wait_ns);
         code = decide(d, out);
     } else { /* without rules every domain is unknown */
         out->allowed = true;

@@ -22,8 +22,8 @@ size_t rn_descriptor_attributes(struct rn_slice domain,
     return count + 1;
 }
 
-/* NULL: too many apply. The key must not point into the match, which the next descriptor
- * overwrites. */
+/* NULL: too many apply, or it is left out. The key must not point into the match, which the next
+ * descriptor overwrites. */
 static struct rn_native_charge *add_rule(struct rn_descriptors *d, const struct rn_applied *applied)
 {
     struct rn_gathered *g = &d->gathered;
@@ -32,7 +32,7 @@ static struct rn_native_charge *add_rule(struct rn_descriptors *d, const struct 
 
     *rn_gather_next(g) = *applied;
     rn_gather_add(g);
-    if (g->error != 0)
+    if (g->error != 0 || g->rule_count == at)
         return NULL;
     struct rn_native_charge *n = &d->natives[at];
 

@@ -18,6 +18,8 @@
  *   sub-windows        (core/envelope.c): S go by r + (S - cap) period / amount
  *   two windows        The same with 2 cap
  *   places             Freed at any time: nothing is known
+ *   own algorithm      Refused with retry r: no cost as large goes before now + r. Admitted:
+ *                      nothing is known
  */
 #include "limiter/line/estimate.h"
 
@@ -102,6 +104,8 @@ struct rn_estimate rn_estimate_refused(const struct rn_limit *limit,
         return within_envelope(limit, at, before + limit->cap);
     case RN_FORM_COUNTER:
         return within_envelope(limit, at, before + 2 * limit->cap);
+    case RN_FORM_OWN:
+        return (struct rn_estimate){.at_ns = at};
     case RN_FORM_PLACES:
     case RN_FORM_ADAPTIVE:
     case RN_FORM_NONE:
@@ -151,6 +155,7 @@ struct rn_estimate rn_estimate_admitted(const struct rn_limit *limit,
     case RN_FORM_PLACES:
     case RN_FORM_ADAPTIVE:
     case RN_FORM_NONE:
+    case RN_FORM_OWN:
         break;
     }
     return unknown;

@@ -2,7 +2,13 @@
 #include "limiter/line/gate.h"
 
 #include "limiter/decide/fast_path.h"
+#include "limiter/line/claims.h"
 #include "limiter/line/line_internal.h"
+
+/* A claim lasts so much longer than the wait that it bridges: timers fire late. */
+#define CLAIM_MORE_NS INT64_C(100000000)
+/* Places come back unseen: nobody knows when. A claim lasts until they are looked for again. */
+#define CLAIM_PLACES_NS INT64_C(500000000)
 
 /* A refusal at the last moment: others go first, or the rest of a wait has just passed. */
 #define RETRY_SOON_NS INT64_C(1000000)
@@ -67,23 +73,54 @@ static bool can_wait(const struct rn_transaction *tx, size_t i, int64_t *line_ns
 
 /* --- before: others go first ------------------------------------------------------------- */
 
-bool rn_gate_is_held(const struct rn_transaction *tx, size_t i, int64_t *wait_ns)
+static bool may_meet_line(const struct rn_transaction *tx, size_t i)
 {
     const struct rn_transaction_item *item = &tx->items[i];
 
     return !item->shadow && !item->past_lines && tx->charges[i].cost != 0 &&
-           rn_lines_may_stand(tx->r->lines, item->key) &&
-           rn_lines_is_ahead(tx->r->lines, item->key, tx->charges[i].cost, item->rank, tx->waiter,
-                             tx->now_ns, wait_ns);
+           rn_lines_may_stand(tx->r->lines, item->key);
+}
+
+bool rn_gate_is_held(const struct rn_transaction *tx, size_t i, int64_t *wait_ns)
+{
+    const struct rn_transaction_item *item = &tx->items[i];
+
+    return may_meet_line(tx, i) && rn_lines_is_ahead(tx->r->lines, item->key, tx->charges[i].cost,
+                                                     item->rank, tx->waiter, tx->now_ns, wait_ns);
+}
+
+/* Units that those before this request claim must be left to them. Where there is no room for both
+ * even if nothing is spent, the request is held up. */
+static bool heed_claims(struct rn_transaction *tx, size_t i)
+{
+    struct rn_transaction_item *item = &tx->items[i];
+    uint64_t cost = tx->charges[i].cost, cap = item->limit->limit.cap;
+    int64_t rest_ns;
+
+    if (!may_meet_line(tx, i))
+        return false;
+    uint64_t claimed =
+        rn_claims_before(tx->r->lines, item->key, item->rank, tx->waiter, tx->now_ns, &rest_ns);
+
+    if (claimed <= item->keep)
+        return false;
+    item->claim_ns = rest_ns > RETRY_SOON_NS ? rest_ns : RETRY_SOON_NS;
+    item->own_keep = item->keep;
+    if (claimed > cap || cost > cap - claimed) {
+        item->held_ns = item->claim_ns;
+        return true;
+    }
+    item->keep = claimed;
+    tx->needs |= RN_NEEDS_LOOK;
+    return false;
 }
 
 RN_ASIDE bool rn_gate_stops(const struct ration *r, const struct rn_fast_path *f)
 {
-    bool stands = false;
-
     for (uint32_t i = 0; i < f->n; i++)
-        stands |= rn_lines_may_stand(r->lines, f->charges[i].key);
-    return stands;
+        if (rn_gate_stands_if(r, f->charges[i].key, true))
+            return true;
+    return false;
 }
 
 /* The answers of limits that are not asked. What can never fit must not wait for its turn. */
@@ -116,10 +153,12 @@ static bool is_held(struct rn_transaction *tx)
         struct rn_transaction_item *item = &tx->items[i];
         int64_t wait_ns;
 
-        if (!rn_gate_is_held(tx, i, &wait_ns))
+        if (rn_gate_is_held(tx, i, &wait_ns)) {
+            wait_ns = wait_ns > RETRY_SOON_NS ? wait_ns : RETRY_SOON_NS;
+            item->held_ns = wait_ns > item->held_ns ? wait_ns : item->held_ns;
+        } else if (!heed_claims(tx, i)) {
             continue;
-        wait_ns = wait_ns > RETRY_SOON_NS ? wait_ns : RETRY_SOON_NS;
-        item->held_ns = wait_ns > item->held_ns ? wait_ns : item->held_ns;
+        }
         held = tx->in_line = true;
     }
     return held;
@@ -132,24 +171,71 @@ static int64_t arrival_ns(const struct rn_transaction *tx)
     return state_of(tx->waiter) == RN_WAITER_IDLE ? tx->now_ns : rn_lines_arrived_ns(tx->waiter);
 }
 
+static enum rn_line_steps steps_of(const struct rn_transaction *tx, unsigned flags)
+{
+    if (!tx->r->fallback || (flags & (RN_CHARGE_LEASED | RN_CHARGE_ASYNC)))
+        return RN_STEPS_LOCAL;
+    if (tx->needs & (RN_NEEDS_INHERIT | RN_NEEDS_VARIANTS | RN_NEEDS_OUTCOME))
+        return RN_STEPS_MORE;
+    return tx->n > 1 || (tx->needs & RN_NEEDS_LOOK) ? RN_STEPS_LOOK : RN_STEPS_TAKE;
+}
+
 static struct rn_line_refusal refusal_of(const struct rn_transaction *tx, size_t i)
 {
     const struct rn_transaction_item *item = &tx->items[i];
-    unsigned flags = item->limit->charge_flags;
     struct rn_line_refusal refusal = {
         .key = item->key,
         .limit = &item->limit->limit,
         .units = tx->charges[i].cost,
-        .keep = item->keep,
+        .keep = item->claim_ns != 0 ? item->own_keep : item->keep,
         .rank = item->rank,
         .size = item->line_size != 0 ? item->line_size : RN_GATE_LINE_SIZE,
-        .by_line = tx->in_line,
-        .inexact = tx->held || item->ask_guards || item->floor != 0,
-        .batches = tx->r->fallback && !(flags & (RN_CHARGE_LEASED | RN_CHARGE_ASYNC)),
+        .by_line = tx->in_line && item->claim_ns == 0,
+        .inexact = tx->held || item->ask_guards || item->floor != 0 || item->claim_ns != 0,
+        .claimed = item->claim_ns != 0,
+        .steps = steps_of(tx, item->limit->charge_flags),
         .polls = item->limit->limit.algorithm == RATION_CONCURRENCY || tx->held};
 
     rn_verdict_set(&refusal.verdict, item->limit, &item->answer);
+    if (item->claim_ns != 0 && item->claim_ns < refusal.verdict.retry_after_ns)
+        refusal.verdict.retry_after_ns = item->claim_ns;
     return refusal;
+}
+
+/* Whether nobody goes before this request, for none of its limits. */
+static bool is_first(const struct rn_transaction *tx)
+{
+    bool first = !tx->in_line && !tx->held;
+
+    for (size_t i = 0; i < tx->n; i++)
+        first &= tx->items[i].claim_ns == 0;
+    return first;
+}
+
+/* Stands in the line of item `at`, refused. If nobody goes before it, it has its turn there after
+ * the time told, and claims what it needs by then of slower limits. */
+static void claim_slower(struct rn_transaction *tx, size_t at, bool was_first)
+{
+    const struct rn_waiter *w = (const void *)tx->waiter;
+    const struct rn_transaction_item *stands = &tx->items[at];
+    bool claims = was_first && w->moves >= RN_CLAIMS_AFTER;
+    int64_t rest_ns = stands->answer.retry_after_ns;
+
+    if (rn_form_is_places(stands->limit->limit.form) && rest_ns > CLAIM_PLACES_NS)
+        rest_ns = CLAIM_PLACES_NS;
+    int64_t ends_ns = rest_ns < RATION_NEVER - CLAIM_MORE_NS - tx->now_ns
+                          ? tx->now_ns + rest_ns + CLAIM_MORE_NS
+                          : RATION_NEVER;
+
+    for (size_t i = 0; claims && i < tx->n; i++) {
+        const struct rn_transaction_item *item = &tx->items[i];
+
+        if (!item->shadow && !item->by_outcome && !item->past_lines && tx->charges[i].cost != 0 &&
+            rn_claims_is_slower(&item->limit->limit, item->key, &stands->limit->limit, stands->key))
+            rn_claims_set(tx->r->lines, tx->waiter, item->key, tx->charges[i].cost + item->keep,
+                          item->rank, ends_ns);
+    }
+    rn_claims_drop(tx->r->lines, tx->waiter, false);
 }
 
 /* Of a request that is refused, and not for good. True: it stands in line, or `error` is set. */
@@ -170,6 +256,7 @@ static bool stand_in_line(struct rn_transaction *tx)
     if (!tx->waiter->waiting || !tx->waiter->turn)
         return !rn_transaction_fail(tx, (size_t)at, RATION_EINVAL);
     struct rn_line_refusal refusal = refusal_of(tx, (size_t)at);
+    bool was_first = is_first(tx);
     int64_t arrived_ns = arrival_ns(tx), wait_ns;
     enum rn_line_answer answer = rn_lines_join(
         tx->r->lines, tx->waiter, &refusal,
@@ -177,6 +264,7 @@ static bool stand_in_line(struct rn_transaction *tx)
 
     tx->in_line = true;
     if (answer == RN_LINE_JOINED) {
+        claim_slower(tx, (size_t)at, was_first);
         tx->error = RATION_EWAITS;
         return true;
     }
@@ -244,12 +332,14 @@ static bool look(struct rn_transaction *tx)
         answer_unasked(tx);
         return false;
     }
+    for (size_t i = 0; !tx->past_lines && i < tx->n; i++)
+        (void)heed_claims(tx, i);
     bool allowed = rn_transaction_charge(tx);
 
     for (size_t i = 0; tx->error == 0 && !tx->past_lines && i < tx->n; i++) {
         struct rn_answer *answer = &tx->items[i].answer;
 
-        if (!rn_gate_is_held(tx, i, &wait_ns))
+        if (!rn_gate_is_held(tx, i, &wait_ns) && (wait_ns = tx->items[i].held_ns) == 0)
             continue;
         wait_ns = wait_ns > RETRY_SOON_NS ? wait_ns : RETRY_SOON_NS;
         answer->allowed = allowed = false;
@@ -294,6 +384,17 @@ RN_ASIDE bool rn_gate_charge(struct rn_transaction *tx)
     if (state != RN_WAITER_IDLE)
         end_turn(tx, allowed);
     return allowed;
+}
+
+bool rn_gate_is_behind(struct rn_transaction *tx)
+{
+    if (!tx->waiter || tx->waited_ns == 0 || tx->waited_at < 0 ||
+        !rn_lines_is_behind(tx->r->lines, tx->waiter))
+        return false;
+    tx->items[tx->waited_at].answer =
+        (struct rn_answer){.retry_after_ns = RETRY_SOON_NS, .reset_after_ns = RETRY_SOON_NS};
+    tx->in_line = true;
+    return true;
 }
 
 void rn_gate_tell(struct ration *r, struct ration_charge *c, int64_t now_ns)

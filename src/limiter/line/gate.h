@@ -9,7 +9,7 @@
  * After: is it refused, and would time cure that? Then nothing is counted, and it stands in the
  * line of the limit with the longest wait: RATION_EWAITS.
  *
- * The fast ways only ask whether a line may stand for one of their keys, and leave such a request
+ * The fast ways only ask whether a line stands for one of their keys, and leave such a request
  * to the transaction. A waiter decides for itself when its turn has come, by the same call again.
  * Once its time is over, that call refuses without asking any limit.
  */
@@ -32,6 +32,10 @@ static inline bool rn_gate_concerns(const struct rn_transaction *tx)
  * With RATION_EWAITS in tx->error the waiter stands in line. */
 bool rn_gate_charge(struct rn_transaction *tx);
 
+/* Between a look at a shared store and the charge: whether one that goes before this waiter has
+ * been refused meanwhile. Then it is, too. */
+bool rn_gate_is_behind(struct rn_transaction *tx);
+
 /* For a request whose client is paused for rest_ns more, by the rule that this item is the first
  * of: true if it stands in line for that. */
 bool rn_gate_wait_for_pause(struct rn_transaction *tx, size_t first, int64_t rest_ns);
@@ -40,10 +44,17 @@ bool rn_gate_wait_for_pause(struct rn_transaction *tx, size_t first, int64_t res
  * says that it would be refused. */
 void rn_gate_tell(struct ration *r, struct ration_charge *c, int64_t now_ns);
 
-/* For the fast ways: whether a line may stand for this key. */
-static inline bool rn_gate_may_stand(const struct ration *r, uint64_t key)
+/* For the fast ways: whether a line stands for this key, and whether one stands anywhere. A
+ * transaction for each key that shares a counter of the filter would cost all others 5 %. */
+static inline bool rn_gate_stands_if(const struct ration *r, uint64_t key, bool any)
 {
-    return rn_lines_any(r->lines) && rn_lines_may_stand(r->lines, key);
+    return __builtin_expect(any, 0) && __builtin_expect(rn_lines_may_stand(r->lines, key), 0) &&
+           rn_lines_stands(r->lines, key);
+}
+
+static inline bool rn_gate_stands(const struct ration *r, uint64_t key)
+{
+    return rn_gate_stands_if(r, key, rn_lines_any(r->lines));
 }
 
 /* The same for the keys of a request on the fast path. */
@@ -60,7 +71,7 @@ int64_t rn_gate_rest_ns(const struct rn_transaction *tx, size_t i);
 /* Units of this key came back. */
 static inline void rn_gate_poke(const struct ration *r, uint64_t key, int64_t now_ns)
 {
-    if (__builtin_expect(rn_gate_may_stand(r, key), 0))
+    if (__builtin_expect(rn_gate_stands(r, key), 0))
         rn_lines_poke(r->lines, key, now_ns);
 }
 /* Limits have changed; now_ns may be RATION_NOW. */

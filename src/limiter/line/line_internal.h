@@ -33,7 +33,8 @@ enum rn_waiter_state {
 struct rn_line {
     struct rn_line *next; /* of the same bucket */
     uint64_t key;
-    struct rn_waiter *root;      /* order.h */
+    struct rn_waiter *root;      /* order.h; NULL: there are only claims */
+    struct rn_claim *claims;     /* claims.h */
     struct rn_limit limit;       /* as it was when it last refused */
     struct rn_estimate estimate; /* when those that stand here can go */
     int64_t opens_ns;            /* when the first that stands has its turn, */
@@ -41,7 +42,7 @@ struct rn_line {
     uint32_t epoch;              /* of those that are not passed: they are of this epoch; */
     int64_t busy_ns;             /* they are if it takes too long since the last of them */
     int64_t seen_ns;             /* time of the last operation */
-    bool batches;                /* see rn_line_refusal */
+    bool batches;                /* its limit is that of a shared store */
     bool poked;                  /* while one was decided, which may not have seen why */
 };
 
@@ -65,6 +66,8 @@ struct rn_waiter {
     uint8_t state;  /* atomically */
     bool is_mailed; /* atomically */
     bool is_due;    /* in the heap */
+    uint8_t moves;  /* how often it has changed lines, up to RN_CLAIMS_AFTER */
+    uint8_t steps;  /* enum rn_line_steps */
     uint32_t epoch; /* of the line when it was called or began */
 
     /* Of its thread alone. */
@@ -76,13 +79,14 @@ struct rn_waiter {
     int64_t watches_ns;                    /* until then it does not pass others */
     struct rn_waiter *child, *next, *prev; /* in the heap */
     struct ration_verdict verdict;
-    struct rn_waiter *mail; /* next in the mailbox */
-    uint64_t keep;          /* units that it must leave to others */
+    struct rn_waiter *mail;  /* next in the mailbox */
+    uint64_t keep;           /* units that it must leave to others */
+    struct rn_claim *claims; /* of its own */
 } __attribute__((may_alias));
 
-/* What waiting costs in memory: 248 bytes for each that waits, and about 400 for each line. */
+/* What waiting costs in memory: 256 bytes for each that waits, and about 400 for each line. */
 _Static_assert(sizeof(struct rn_waiter) <= sizeof(struct ration_waiter), "own[] is too small");
-_Static_assert(sizeof(struct ration_waiter) == 248, "docs say how large a waiter is");
+_Static_assert(sizeof(struct ration_waiter) == 256, "docs say how large a waiter is");
 
 #define RN_LINE_STRIPES 64
 #define RN_LINE_BUCKETS 64
@@ -119,6 +123,8 @@ void rn_line_wake(struct rn_wakes *wakes);
 /* In its own thread: when to look at it again; and forgetting it. */
 void rn_line_set_due(struct rn_waiter *w, int64_t due_ns);
 void rn_line_forget(struct rn_waiter *w);
+/* Whether turns are being called. */
+bool rn_line_is_running(const struct ration_waiting *waiting);
 /* None of its waiters may wait beyond this. */
 int64_t rn_line_end_ns(const struct ration_waiting *waiting);
 
@@ -151,9 +157,12 @@ struct rn_line *rn_line_table_find(struct rn_line_stripe *stripe, uint64_t key);
 /* Takes the memory of `line`. */
 void rn_line_table_add(struct rn_lines *lines, struct rn_line_stripe *stripe, struct rn_line *line,
                        uint64_t key);
-/* Passes the turn on, or frees the line if nobody stands there any more. */
+/* Passes the turn on, or frees the line if nobody stands there any more or has a claim. */
 void rn_line_table_settle(struct rn_lines *lines, struct rn_line_stripe *stripe,
                           struct rn_line *line, struct rn_wakes *wakes);
+
+/* The head may ask as soon as possible, whatever was known. */
+void rn_line_table_open(struct rn_line *line, int64_t now_ns, struct rn_wakes *wakes);
 
 /* In the thread of the waiter: looks at one that is due. True: `turn` must be called; false:
  * *due_ns says when to look again, RATION_NEVER if it does not wait. */

@@ -83,6 +83,8 @@ void rn_line_table_settle(struct rn_lines *lines, struct rn_line_stripe *stripe,
         rn_turns_hand_on(line, wakes);
         return;
     }
+    if (line->claims)
+        return;
     while (*link != line)
         link = &(*link)->next;
     *link = line->next;
@@ -132,8 +134,7 @@ int64_t rn_line_table_due_ns(struct rn_lines *lines, struct rn_waiter *w)
     return due;
 }
 
-/* Ask as soon as possible, whatever was known. */
-static void open_now(struct rn_line *line, int64_t now_ns, struct rn_wakes *wakes)
+void rn_line_table_open(struct rn_line *line, int64_t now_ns, struct rn_wakes *wakes)
 {
     line->estimate.at_ns = RN_ESTIMATE_UNKNOWN;
     line->poked = line->turns != 0;
@@ -153,9 +154,18 @@ void rn_line_table_shift(struct rn_lines *lines, struct rn_waiter *w, int64_t ba
     if (w->line) {
         w->until_ns -= back_ns;
         rn_order_update(w->line->root, w);
-        open_now(w->line, now_ns, &wakes);
+        rn_line_table_open(w->line, now_ns, &wakes);
     }
     rn_line_table_unlock(stripe, &wakes);
+}
+
+bool rn_lines_stands(struct rn_lines *lines, uint64_t key)
+{
+    struct rn_line_stripe *stripe = rn_line_table_lock(lines, key);
+    bool stands = rn_line_table_find(stripe, key) != NULL;
+
+    rn_line_table_unlock(stripe, NULL);
+    return stands;
 }
 
 /* --- all lines -------------------------------------------------------------------------------- */
@@ -170,7 +180,7 @@ void rn_lines_poke(struct rn_lines *lines, uint64_t key, int64_t now_ns)
     struct rn_line *line = rn_line_table_find(stripe, key);
 
     if (line)
-        open_now(line, now_ns, &wakes);
+        rn_line_table_open(line, now_ns, &wakes);
     rn_line_table_unlock(stripe, &wakes);
 }
 
@@ -184,7 +194,7 @@ void rn_lines_poke_all(struct rn_lines *lines, int64_t now_ns)
 
         for (unsigned j = 0; j < RN_LINE_BUCKETS; j++) {
             for (struct rn_line *line = stripe->buckets[j]; line; line = line->next)
-                open_now(line, now_ns, &wakes);
+                rn_line_table_open(line, now_ns, &wakes);
         }
         rn_line_table_unlock(stripe, &wakes);
     }

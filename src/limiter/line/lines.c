@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 
+#include "limiter/line/claims.h"
 #include "limiter/line/line_internal.h"
 #include "limiter/line/order.h"
 
@@ -66,10 +67,12 @@ bool rn_lines_is_ahead(struct rn_lines *lines, uint64_t key, uint64_t units, uin
     bool is_ahead = false;
 
     if (line) {
-        bool stands_here = waiter && own_const(waiter)->line == line;
+        const struct rn_waiter *w = waiter ? own_const(waiter) : NULL;
+        bool together =
+            w && w->line == line && (w->steps == RN_STEPS_LOCAL || rn_line_is_running(w->waiting));
         uint64_t arrival = arrival_of(waiter);
         const struct rn_waiter *first =
-            stands_here ? rn_order_first_standing(line->root) : rn_order_first(line->root);
+            together ? rn_order_first_standing(line->root) : rn_order_first(line->root);
 
         is_ahead = first && rn_order_is_before(first, rank, arrival);
         if (is_ahead)
@@ -78,6 +81,17 @@ bool rn_lines_is_ahead(struct rn_lines *lines, uint64_t key, uint64_t units, uin
     }
     rn_line_table_unlock(stripe, NULL);
     return is_ahead;
+}
+
+bool rn_lines_is_behind(struct rn_lines *lines, const struct ration_waiter *waiter)
+{
+    const struct rn_waiter *w = own_const(waiter);
+    struct rn_line_stripe *stripe = rn_line_table_lock(lines, w->key);
+    const struct rn_waiter *first = w->line ? rn_order_first_standing(w->line->root) : NULL;
+    bool is_behind = first && rn_order_is_before(first, w->rank, w->arrival);
+
+    rn_line_table_unlock(stripe, NULL);
+    return is_behind;
 }
 
 void rn_lines_look(struct rn_lines *lines, uint64_t key, uint64_t units, uint32_t rank,
@@ -90,7 +104,7 @@ void rn_lines_look(struct rn_lines *lines, uint64_t key, uint64_t units, uint32_
     if (line) {
         struct rn_order_ahead ahead = rn_order_ahead(line->root, rank, UINT64_MAX);
 
-        out->waiting = line->root->count;
+        out->waiting = line->root ? line->root->count : 0;
         out->ahead = ahead.count;
         out->opens_after_ns = line->opens_ns > now_ns ? line->opens_ns - now_ns : 0;
         out->wait_at_least_ns = ahead.count ? wait_in(line, ahead.units + units, now_ns) : 0;
@@ -141,7 +155,8 @@ static void refused_first(struct rn_line *line, const struct rn_waiter *w,
 {
     uint64_t before = rn_order_ahead(line->root, w->rank, w->arrival).units;
     int64_t retry = refusal->verdict.retry_after_ns;
-    int64_t again = refusal->batches ? AGAIN_SHARED_NS : AGAIN_NS;
+    bool shared = refusal->steps != RN_STEPS_LOCAL;
+    int64_t again = shared ? AGAIN_SHARED_NS : AGAIN_NS;
 
     /* Those ahead have left meanwhile: it must ask, but not over and over. */
     if (refusal->by_line) {
@@ -152,7 +167,7 @@ static void refused_first(struct rn_line *line, const struct rn_waiter *w,
     if (refusal->polls && retry > poll_ns(w, now_ns))
         retry = poll_ns(w, now_ns);
     line->limit = *refusal->limit;
-    line->batches = refusal->batches;
+    line->batches = shared;
     line->opens_ns = now_ns + (retry < again || line->poked ? again : retry);
     line->estimate = rn_estimate_refused(refusal->limit, &refusal->verdict, before,
                                          refusal->units + refusal->keep, now_ns);
@@ -170,7 +185,7 @@ static bool is_late(const struct rn_line *line, const struct rn_waiter *w,
 
     if (retry == RATION_NEVER || now_ns >= w->until_ns)
         return true;
-    if (!refusal->by_line && !rn_form_is_places(refusal->limit->form) &&
+    if (!refusal->by_line && !refusal->claimed && !rn_form_is_places(refusal->limit->form) &&
         retry > w->until_ns - now_ns)
         return true;
     return rn_estimate_at(&line->estimate, units) > w->until_ns;
@@ -197,6 +212,7 @@ static enum rn_line_answer enter(struct rn_lines *lines, struct rn_line *line, s
     w->rank = refusal->rank;
     w->units = refusal->units;
     w->keep = refusal->keep;
+    w->steps = (uint8_t)refusal->steps;
     w->until_ns = entry->until_ns;
     w->line = line;
     rn_waiter_set_state(w, RN_WAITER_STANDS);
@@ -296,11 +312,14 @@ enum rn_line_answer rn_lines_join(struct rn_lines *lines, struct ration_waiter *
         w->moved_ns = now_ns;
     } else if (moves) {
         step_out(lines, w, RN_WAITER_OVER);
+        if (w->moves < RN_CLAIMS_AFTER)
+            w->moves++;
     }
     if (state == RN_WAITER_IDLE) {
         w->arrival = __atomic_add_fetch(&lines->arrivals, 1, __ATOMIC_RELAXED);
         w->arrived_ns = now_ns;
         w->moved_ns = INT64_MIN / 2;
+        w->moves = 0;
     }
     w->key = entry.refusal.key;
     w->verdict = refusal->verdict;
@@ -371,6 +390,7 @@ void rn_lines_finish(struct rn_lines *lines, struct ration_waiter *waiter, bool 
     rn_waiter_set_state(w, RN_WAITER_IDLE);
     rn_line_table_unlock(stripe, &wakes);
     rn_line_forget(w);
+    rn_claims_drop(lines, waiter, true);
     __atomic_fetch_sub(&lines->waiting, 1, __ATOMIC_RELAXED);
     add(admitted ? &lines->totals.admitted : &lines->totals.timed_out, 1);
     count_time(lines, now_ns - w->arrived_ns);
@@ -380,6 +400,7 @@ void rn_lines_leave(struct rn_lines *lines, struct rn_waiter *w)
 {
     step_out(lines, w, RN_WAITER_IDLE);
     rn_line_forget(w);
+    rn_claims_drop(lines, (struct ration_waiter *)(void *)w, true);
     __atomic_fetch_sub(&lines->waiting, 1, __ATOMIC_RELAXED);
     add(&lines->totals.left, 1);
 }
@@ -394,6 +415,11 @@ bool rn_lines_waits(const struct ration_waiter *waiter)
 bool rn_lines_is_over(const struct ration_waiter *waiter)
 {
     return __atomic_load_n(&own_const(waiter)->state, __ATOMIC_RELAXED) == RN_WAITER_OVER;
+}
+
+bool rn_lines_is_shared(const struct ration_waiter *waiter)
+{
+    return own_const(waiter)->steps != RN_STEPS_LOCAL;
 }
 
 uint64_t rn_lines_key(const struct ration_waiter *waiter)

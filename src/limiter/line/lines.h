@@ -5,7 +5,7 @@
  *
  * A line belongs to the state key of one limit and client (rn_charge.key). A waiter stands in one
  * line at a time. Order: rank (0 first), then the arrival number that it got when it first waited
- * and keeps when it moves.
+ * and keeps when it moves. What it claims of other limits meanwhile: claims.h.
  *
  * The head of a line has its turn when the line opens: when its last refusal said that it would
  * fit, or at a poke. Its own thread decides (ration_waiting_run, turn, the decision,
@@ -41,6 +41,10 @@ struct rn_lines_gate { /* the first member of struct rn_lines */
     uint16_t filter[RN_LINES_FILTER];
 };
 
+/* How a request asks a store that nodes share: by one trip, or by a look at all limits and then
+ * another trip, or by others besides. LOCAL: the limit is decided in this process. */
+enum rn_line_steps { RN_STEPS_LOCAL, RN_STEPS_TAKE, RN_STEPS_LOOK, RN_STEPS_MORE };
+
 /* Which limit refused, and what is known of it. */
 struct rn_line_refusal {
     uint64_t key;                  /* of its state */
@@ -51,11 +55,13 @@ struct rn_line_refusal {
     uint32_t rank;
     uint32_t size; /* the most that may stand in this line */
     bool by_line;  /* no store was asked, for others stand there: retry_after is a guess */
-    bool inexact;  /* something else than this limit by itself says retry_after: a pause, a guard */
-    bool batches;  /* strict, in a shared store: those that fit have their turn together, and one
-                      more, so that one call of the store serves them */
-    bool polls;    /* places: others free them unseen, so that the head asks every 50 ms at first,
-                    and every 500 ms after 4 s */
+    bool inexact;  /* something else than this limit by itself says retry_after: a pause, a guard,
+                      a claim of others, */
+    bool claimed;  /* which may end sooner (claims.h) */
+    enum rn_line_steps steps; /* not LOCAL: those that fit have their turn together, and one more,
+                                 so that one call of the store serves them */
+    bool polls; /* places: others free them unseen, so that the head asks every 50 ms at first,
+                   and every 500 ms after 4 s */
 };
 
 /* FULL, LATE: it does not wait (any more), and must be refused for good. */
@@ -73,7 +79,10 @@ static inline bool rn_lines_any(const struct rn_lines *lines)
                            __ATOMIC_RELAXED) != 0;
 }
 
-/* Whether one may stand for this key. Most keys without one are told so. */
+/* Whether one stands for this key. */
+bool rn_lines_stands(struct rn_lines *lines, uint64_t key);
+
+/* The same without a lock: most keys without one are told so. */
 static inline bool rn_lines_may_stand(const struct rn_lines *lines, uint64_t key)
 {
     const struct rn_lines_gate *gate = (const void *)lines;
@@ -83,9 +92,14 @@ static inline bool rn_lines_may_stand(const struct rn_lines *lines, uint64_t key
 
 /* Whether a waiter stands there that goes before this request. `waiter` is that of the request:
  * NULL or idle, it comes after all of its rank. One that stands in this very line is not held up by
- * those before it that have their turn, too. *wait_ns, if so: how long until its turn may come. */
+ * those before it that have their turn, too, unless it begins later than they did, for want of a
+ * fiber, and would ask a shared store by another call. *wait_ns, if so: how long until its turn may
+ * come. */
 bool rn_lines_is_ahead(struct rn_lines *lines, uint64_t key, uint64_t units, uint32_t rank,
                        const struct ration_waiter *waiter, int64_t now_ns, int64_t *wait_ns);
+/* Whether somebody stands before this waiter in its line, who has been refused since they had their
+ * turn together. */
+bool rn_lines_is_behind(struct rn_lines *lines, const struct ration_waiter *waiter);
 
 /* Stands in line (again). until_ns: its time is over then. LATE: the least wait exceeds that.
  * FULL: the line or the process has no room; a higher rank displaces the last of a full line.
@@ -104,9 +118,14 @@ void rn_lines_finish(struct rn_lines *lines, struct ration_waiter *waiter, bool 
 void rn_lines_poke(struct rn_lines *lines, uint64_t key, int64_t now_ns);
 void rn_lines_poke_all(struct rn_lines *lines, int64_t now_ns);
 
+/* The waiter, which waits, belongs to the thread of `to` from now on. In the thread that it has
+ * belonged to, which must not touch it any more. */
+void rn_lines_entrust(struct ration_waiter *waiter, struct ration_waiting *to);
+
 /* What is known of a waiter, in its own thread. */
 bool rn_lines_waits(const struct ration_waiter *waiter);
-bool rn_lines_is_over(const struct ration_waiter *waiter); /* refuse it for good */
+bool rn_lines_is_over(const struct ration_waiter *waiter);   /* refuse it for good */
+bool rn_lines_is_shared(const struct ration_waiter *waiter); /* it will ask a store of nodes */
 uint64_t rn_lines_key(const struct ration_waiter *waiter);
 int64_t rn_lines_arrived_ns(const struct ration_waiter *waiter); /* when it first waited */
 

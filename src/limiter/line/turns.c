@@ -108,33 +108,40 @@ static bool is_counted(const struct rn_line *line, const struct rn_waiter *w)
     return w->epoch == line->epoch;
 }
 
-/* Those that fit, by the estimate, have their turn together with `first`. If all are of one thread,
- * whose calls keep their order, so has one more, which learns the next opening by the same call.
- * One that wants less than those before it could fit where they do not: it must wait for them. */
+/* Whether two that follow each other may ask the store by the same calls, and are charged in their
+ * order then: they are of one thread. One that wants less could fit where the one before it does
+ * not, and one that needs no look would be charged before one that does: these must wait. */
+static bool go_together(const struct rn_waiter *before, const struct rn_waiter *next)
+{
+    return next->waiting == before->waiting && next->steps >= before->steps &&
+           next->steps < RN_STEPS_MORE && next->units + next->keep >= before->units + before->keep;
+}
+
+/* Those that fit, by the estimate, have their turn together with `first`, and so has one more,
+ * which learns the next opening by the same call. */
 static void call_batch(struct rn_line *line, const struct rn_waiter *first, int64_t now_ns,
                        struct rn_wakes *wakes)
 {
-    bool one_thread = true, fits = line->estimate.exact;
-    uint64_t largest = first->units;
+    bool fits = line->estimate.exact;
+    const struct rn_waiter *before = first;
 
     for (unsigned i = 0; i < BATCH_MOST; i++) {
         struct rn_waiter *next = rn_order_first_standing(line->root);
 
-        if (!next || next->units < largest)
+        if (!next || !go_together(before, next))
             return;
         struct rn_order_ahead ahead = rn_order_ahead(line->root, next->rank, next->arrival);
-
-        one_thread &= next->waiting == first->waiting;
         uint64_t units = ahead.units + next->units + next->keep;
 
         /* However long ago it has opened, no more than the capacity fit at once. */
         fits = fits && units <= line->limit.cap && rn_estimate_at(&line->estimate, units) <= now_ns;
-        if (!fits && !one_thread)
+        /* One that must leave units looks before those that fit are charged: it would find room. */
+        if (!fits && next->keep != 0)
             return;
-        largest = next->units;
         call(line, next, wakes);
         if (!fits)
             return;
+        before = next;
     }
 }
 
@@ -209,7 +216,8 @@ void rn_turns_reopen(struct rn_line *line, uint64_t units)
         return;
     if (rn_estimate_move(&line->estimate, next->units + next->keep)) {
         line->opens_ns = line->estimate.at_ns;
-    } else if (next->units + next->keep < units) { /* it may fit where the other did not */
+    } else if (line->claims || next->units + next->keep < units) {
+        /* It may fit where the other did not. */
         line->estimate.at_ns = RN_ESTIMATE_UNKNOWN;
         line->opens_ns = line->seen_ns;
     }

@@ -32,6 +32,7 @@ struct ration_waiting {
     int64_t last_ns;        /* of the last run */
     int fd;                 /* a timer; -1: none */
     int64_t ends_ns;        /* of the last run */
+    bool running;           /* turns are being called */
 
     /* Touched by other threads, atomically. */
     struct rn_waiter *mailbox;
@@ -227,6 +228,31 @@ void rn_line_forget(struct rn_waiter *w)
         read_mail(w->waiting);
 }
 
+void rn_lines_entrust(struct ration_waiter *waiter, struct ration_waiting *to)
+{
+    struct rn_waiter *w = (struct rn_waiter *)(void *)waiter;
+    struct rn_lines *lines = to->r->lines;
+    struct rn_wakes wakes = {0};
+    struct rn_line_stripe *stripe;
+
+    for (;;) {
+        stripe = rn_line_table_lock(lines, w->key);
+        if (!__atomic_load_n(&w->is_mailed, __ATOMIC_SEQ_CST))
+            break;
+        rn_line_table_unlock(stripe, NULL);
+        read_mail(w->waiting); /* it must be in one mailbox at most */
+    }
+    rn_line_set_due(w, RATION_NEVER);
+    w->waiting = to;
+    rn_line_post(w, INT64_MIN, &wakes);
+    rn_line_table_unlock(stripe, &wakes);
+}
+
+bool rn_line_is_running(const struct ration_waiting *waiting)
+{
+    return waiting->running;
+}
+
 /* --- running ---------------------------------------------------------------------------------- */
 
 int64_t rn_line_end_ns(const struct ration_waiting *waiting)
@@ -295,7 +321,9 @@ void ration_waiting_run(struct ration_waiting *waiting, int64_t now_ns)
             continue;
         }
         turns++;
+        waiting->running = true;
         w->turn((struct ration_waiter *)(void *)w);
+        waiting->running = false;
     }
     if (waiting->fd >= 0)
         (void)ration_waiting_next(waiting, now);

@@ -123,11 +123,11 @@ RN_ASIDE void rn_reputation_refused(struct ration *r, const struct rn_book *book
 /* Whether a reader should wait for an event that cannot be read: it may be just being written. */
 static bool is_awaited(struct rn_reputation *p, uint64_t number, int64_t now_ns)
 {
-    if (__atomic_load_n(&p->awaited, __ATOMIC_RELAXED) != number) {
+    if (__atomic_load_n(&p->awaited, __ATOMIC_ACQUIRE) != number) {
         __atomic_store_n(&p->awaited_since_ns, now_ns, __ATOMIC_RELAXED);
         __atomic_store_n(&p->awaited, number, __ATOMIC_RELEASE);
     }
-    return now_ns - __atomic_load_n(&p->awaited_since_ns, __ATOMIC_ACQUIRE) < WRITING_NS;
+    return now_ns - __atomic_load_n(&p->awaited_since_ns, __ATOMIC_RELAXED) < WRITING_NS;
 }
 
 size_t rn_reputation_recent(struct ration *r, uint64_t *sequence, struct rn_reputation_event *out,

@@ -9,6 +9,7 @@
 #include "limiter/clients/client_index.h"
 #include "limiter/decide/fallback.h"
 #include "limiter/decide/fast_path.h"
+#include "limiter/effect/effect.h"
 #include "limiter/factor.h"
 #include "limiter/value_stats.h"
 #include "store/store.h"
@@ -41,7 +42,8 @@ static void compile_rule(struct rn_book *b, const struct rn_rule *rule)
                                            .copy = copy,
                                            .limit = &from->limit,
                                            .shadow = rule->shadow,
-                                           .charge_flags = rn_book_charge_flags(rule)});
+                                           .charge_flags = rn_book_charge_flags(rule),
+                                           .id = from->id});
         }
     }
 }
@@ -214,6 +216,7 @@ void rn_book_free(struct rn_book *b)
         for (uint32_t i = 0; i < b->value_count; i++)
             rn_value_stats_unref(b->values[i]);
         rn_stats_done(&b->stats);
+        rn_effect_free(b->effects);
         rn_arena_done(&b->arena);
         rn_ruleset_free(b->ruleset);
     }
@@ -246,4 +249,5 @@ void rn_book_carry(struct rn_book *b, const struct rn_book *old)
         if (before)
             rn_book_totals(old, before, &b->carried[i]);
     }
+    rn_effect_carry(b, old);
 }

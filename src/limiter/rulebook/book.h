@@ -52,6 +52,7 @@ struct rn_family {
 
 struct rn_client_index; /* client_index.h */
 struct rn_value_stats;  /* value_stats.h */
+struct rn_effects;      /* effect/effect.h */
 struct rn_usage_rule;   /* usage.h */
 
 /* Immutable once published, but for the counters and the client index. */
@@ -65,6 +66,7 @@ struct rn_book {
     struct rn_family *families;     /* by rn_rule.index, as are */
     struct rn_stats stats;          /* its rows, */
     struct rn_counts *carried;      /* and the counts of earlier books; under the shelf's lock */
+    struct rn_effects *effects;     /* what the rules have done; NULL: nobody watches */
     struct rn_value_stats **values; /* by rn_rule.index; NULL: the rule counts no values */
     uint32_t value_count;           /* the length of that list */
     struct rn_usage_rule **usage;   /* by rn_rule.index; NULL: none is counted */

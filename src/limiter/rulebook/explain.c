@@ -24,9 +24,10 @@ static void look(struct rn_gathered *g, const struct ration_request *request,
     seen->overridden = g->rule_count != 0 && g->rules[0].instead != NULL;
     seen->factor = rn_rule_follows(seen->rule) ? rn_factor_get(g->book, seen->rule) : 0;
     seen->reputation.earned_percent = 100;
+    seen->hash = g->tx.n != 0 ? g->tx.items[0].key ^ g->tx.items[0].limit->salt : 0;
     if (g->tx.n != 0 && (seen->rule->escalate || seen->rule->earn))
-        rn_reputation_look(g->r, seen->rule, g->tx.items[0].key ^ g->tx.items[0].limit->salt,
-                           rn_limiter_now(g->r, g->tx.now_ns), &seen->reputation);
+        rn_reputation_look(g->r, seen->rule, seen->hash, rn_limiter_now(g->r, g->tx.now_ns),
+                           &seen->reputation);
     seen->pause_ns = rn_pause_of_client(g->r, g->book, applied, rn_limiter_now(g->r, g->tx.now_ns));
     seen->outcome = outcome;
     seen->limits = g->limits;

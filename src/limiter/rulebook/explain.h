@@ -22,6 +22,7 @@ struct rn_explained_rule {
     /* If it applies: */
     const struct rn_match *match;
     uint64_t cost;
+    uint64_t hash;                       /* of the client under the rule; 0: no limit */
     bool overridden;                     /* the limits are of an override, not of the tier */
     unsigned factor;                     /* in force, in percent; 0: the rule has no factors */
     struct ration_reputation reputation; /* of the client, if the rule has escalate or earn */

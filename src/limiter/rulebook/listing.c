@@ -3,10 +3,10 @@
  * The current rules for callers: one by one, as text, the settings that are not for the library,
  * and the mode of the whole service.
  */
+#include "limiter/rulebook/listing.h"
+
 #include <stdio.h>
 #include <stdlib.h>
-
-#include <ration/rules.h>
 
 #include "base/buf.h"
 #include "limiter/factor.h"
@@ -61,43 +61,74 @@ static void describe_limit(struct ration_rule_limit *to, const struct rn_book *b
     to->places = __atomic_load_n(&book->places[limit->id], __ATOMIC_RELAXED);
 }
 
+/* One rule without its totals. */
+static struct ration_rule_info describe_rule(const struct rn_book *book, const struct rn_rule *rule)
+{
+    struct ration_rule_info info = {.name = rule->name.data,
+                                    .name_len = rule->name.len,
+                                    .file = rule->file.data,
+                                    .file_len = rule->file.len,
+                                    .line = rule->line,
+                                    .shadow = rule->shadow,
+                                    .envoy = rule->envoy,
+                                    .for_envoy = rule->for_envoy,
+                                    .follows = rn_rule_follows(rule),
+                                    .factor_percent = rn_factor_get(book, rule),
+                                    .usage = rule->usage != NULL};
+
+    write_key(book->ruleset, rule, info.key, sizeof info.key);
+    for (uint32_t t = 0; t < rule->tier_count; t++) {
+        const struct rn_tier *tier = &rule->tiers[t];
+
+        info.limit_count += tier->limit_count;
+        for (uint32_t k = 0; k < tier->limit_count && info.listed < RATION_OUTCOME_LIMITS; k++)
+            describe_limit(&info.limits[info.listed++], book, tier, tier->limits[k]);
+    }
+    return info;
+}
+
 /* Under the lock: without it, counts of the book before may be missing. */
-void ration_rules_each(struct ration *r, int (*see)(void *arg, const struct ration_rule_info *info),
-                       void *arg)
+static void each(struct ration *r, uint32_t first, bool with_totals,
+                 int (*see)(void *arg, const struct ration_rule_info *info), void *arg)
 {
     pthread_mutex_lock(&r->shelf.lock);
     const struct rn_book *book = __atomic_load_n(&r->shelf.book, __ATOMIC_RELAXED);
     uint32_t count = book ? book->ruleset->rule_count : 0;
 
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = first; i < count; i++) {
         const struct rn_rule *rule = &book->ruleset->rules[i];
-        struct ration_rule_info info = {.name = rule->name.data,
-                                        .name_len = rule->name.len,
-                                        .file = rule->file.data,
-                                        .file_len = rule->file.len,
-                                        .line = rule->line,
-                                        .shadow = rule->shadow,
-                                        .envoy = rule->envoy,
-                                        .for_envoy = rule->for_envoy,
-                                        .follows = rn_rule_follows(rule),
-                                        .factor_percent = rn_factor_get(book, rule),
-                                        .usage = rule->usage != NULL};
+        struct ration_rule_info info = describe_rule(book, rule);
         struct rn_counts sum;
 
-        write_key(book->ruleset, rule, info.key, sizeof info.key);
-        for (uint32_t t = 0; t < rule->tier_count; t++) {
-            const struct rn_tier *tier = &rule->tiers[t];
-
-            info.limit_count += tier->limit_count;
-            for (uint32_t k = 0; k < tier->limit_count && info.listed < RATION_OUTCOME_LIMITS; k++)
-                describe_limit(&info.limits[info.listed++], book, tier, tier->limits[k]);
+        if (with_totals) {
+            rn_book_totals(book, rule, &sum);
+            rn_stats_set_totals(&info.totals, &sum);
         }
-        rn_book_totals(book, rule, &sum);
-        rn_stats_set_totals(&info.totals, &sum);
         if (see(arg, &info) != 0)
             break;
     }
     pthread_mutex_unlock(&r->shelf.lock);
+}
+
+void ration_rules_each(struct ration *r, int (*see)(void *arg, const struct ration_rule_info *info),
+                       void *arg)
+{
+    each(r, 0, true, see, arg);
+}
+
+void rn_listing_each(struct ration *r, uint32_t first,
+                     int (*see)(void *arg, const struct ration_rule_info *info), void *arg)
+{
+    each(r, first, false, see, arg);
+}
+
+uint32_t rn_listing_count(struct ration *r)
+{
+    struct rn_pin pin = rn_pin_take_counted(&r->shelf);
+    uint32_t count = pin.book ? pin.book->ruleset->rule_count : 0;
+
+    rn_pin_drop(&pin);
+    return count;
 }
 
 /* --- text ------------------------------------------------------------------------------- */

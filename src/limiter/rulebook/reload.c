@@ -10,6 +10,7 @@
 
 #include "base/buf.h"
 #include "base/error.h"
+#include "limiter/effect/effect.h"
 #include "limiter/factor.h"
 #include "limiter/limiter.h"
 #include "limiter/line/gate.h"
@@ -102,6 +103,8 @@ void ration_report_free(struct ration_report *report)
 /* Finds what the rules of a book share with other processes. */
 static int attach(struct ration *r, struct rn_book *book, struct ration_error *error)
 {
+    if (r->watches_effects && !(book->effects = rn_effect_new(book->ruleset)))
+        return rn_error_set(error, RATION_ENOMEM, 0, "out of memory");
     if (!rn_factor_attach(book, r->table))
         return rn_error_set(error, RATION_EBOARD, 0, "%s", ration_error_text(RATION_EBOARD));
     if (rn_clients_fill(&r->clients, book) != 0)
@@ -192,8 +195,7 @@ static struct rn_ruleset *read_files(struct ration *r, const char *const *paths,
                                      struct rn_report *said)
 {
     rn_report_init(said);
-    return rn_ruleset_reload(paths, count, r->teams, r->fallback ? r->fallback->store_fault : NULL,
-                             said);
+    return rn_ruleset_reload(paths, count, r->teams, &r->host, said);
 }
 
 int ration_rules_load(struct ration *r, const char *const *paths, size_t count,
@@ -231,27 +233,59 @@ int ration_rules_parse(struct ration *r, const char *name, const char *text, siz
 
     rn_report_init(&said);
     struct rn_ruleset *ruleset =
-        rn_ruleset_parse(rn_slice_of(name), (struct rn_slice){text, len}, &said);
+        rn_ruleset_parse_for(&r->host, rn_slice_of(name), (struct rn_slice){text, len}, &said);
 
-    if (ruleset && r->fallback && !rn_ruleset_fits(ruleset, r->fallback->store_fault, &said)) {
-        rn_ruleset_free(ruleset);
-        ruleset = NULL;
-    }
     return finish(&said, install(r, ruleset, &said), report);
+}
+
+int rn_reload_validate(const char *name, struct rn_slice text, struct ration_report **report,
+                       uint32_t *count)
+{
+    struct rn_report said;
+
+    rn_report_init(&said);
+    struct rn_ruleset *ruleset = rn_ruleset_parse(rn_slice_of(name), text, &said);
+    int code = ruleset ? 0 : fault_of(&said);
+
+    if (ruleset)
+        *count = ruleset->rule_count;
+    rn_ruleset_free(ruleset);
+    return finish(&said, code, report);
 }
 
 int ration_rules_validate(const char *name, const char *text, size_t len,
                           struct ration_report **report)
 {
+    uint32_t count;
+
+    return rn_reload_validate(name, (struct rn_slice){text, len}, report, &count);
+}
+
+int rn_reload_make_trial(struct ration *r, const char *name, struct rn_slice text,
+                         struct rn_slice ended, struct rn_trial *trial,
+                         struct ration_report **report)
+{
+    struct rn_pin pin = rn_pin_take_counted(&r->shelf);
     struct rn_report said;
 
     rn_report_init(&said);
-    struct rn_ruleset *ruleset =
-        rn_ruleset_parse(rn_slice_of(name), (struct rn_slice){text, len}, &said);
-    int code = ruleset ? 0 : fault_of(&said);
+    struct rn_ruleset *ruleset = rn_ruleset_parse_for(&r->host, rn_slice_of(name), text, &said);
+    bool made =
+        ruleset && pin.book && rn_trial_make(pin.book->ruleset, ruleset, ended, &said, trial);
+    int code = made ? 0 : fault_of(&said);
 
+    rn_pin_drop(&pin);
     rn_ruleset_free(ruleset);
     return finish(&said, code, report);
+}
+
+int rn_reload_without_trial(struct ration *r, struct rn_slice ended, struct rn_buf *text)
+{
+    struct rn_pin pin = rn_pin_take_counted(&r->shelf);
+    bool made = pin.book && rn_trial_end(pin.book->ruleset, ended, text);
+
+    rn_pin_drop(&pin);
+    return made ? 0 : RATION_ENOMEM;
 }
 
 uint64_t ration_rules_version(const struct ration *r)

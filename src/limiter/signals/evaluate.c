@@ -129,6 +129,7 @@ static void start(const struct rn_signals *old, const struct rn_rule_adapt *adap
             was->is_fleet == follower->is_fleet) {
             follower->state = was->state;
             follower->losses = was->losses;
+            follower->fired = was->fired;
             return;
         }
     }
@@ -231,6 +232,7 @@ static unsigned step(struct ration *r, const struct rn_rule *rule,
             now = rn_ramp_raise(&adapt->plan, state, now_ns, value, lowest < 100 || !known);
             lowest = lowest < 100 ? lowest : now;
         }
+        followers[i].fired |= now != 100;
         if (now != before)
             *by = i;
     }
@@ -340,6 +342,27 @@ int64_t rn_signals_age_ns(struct ration *r)
     int64_t at = __atomic_load_n(&r->signals.looked_ns, __ATOMIC_ACQUIRE);
 
     return at == 0 ? RATION_NEVER : rn_table_now(r->table) - at;
+}
+
+void rn_signals_each_follower(struct ration *r,
+                              void (*see)(void *arg, struct rn_slice rule, struct rn_slice signal,
+                                          bool fired),
+                              void *arg)
+{
+    struct rn_pin pin = rn_pin_take_counted(&r->shelf);
+    const struct rn_signals *s = &r->signals;
+    bool current = pin.book && s->is_evaluator && s->version == pin.book->version + 1;
+    uint32_t at = 0;
+
+    for (uint32_t i = 0; current && i < pin.book->ruleset->rule_count; i++) {
+        const struct rn_rule *rule = &pin.book->ruleset->rules[i];
+
+        for (uint32_t k = 0; k < follower_count(rule); k++, at++)
+            if (!is_fleet(rule, k))
+                see(arg, rule->name, pin.book->ruleset->signals[follower_at(rule, k)->signal].name,
+                    s->followers[at].fired);
+    }
+    rn_pin_drop(&pin);
 }
 
 void rn_signals_done(struct rn_signals *signals)

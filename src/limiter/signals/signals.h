@@ -21,6 +21,7 @@ struct rn_signal_follower {
     uint64_t rule, signal; /* hashes of their names: they outlive a reload */
     uint16_t percent, by;  /* of its plan */
     bool is_fleet;         /* it follows the other nodes */
+    bool fired;            /* it has asked for another factor than 100 percent */
     uint64_t losses;       /* is_fleet: as they were last seen */
     struct rn_ramp_state state;
 };
@@ -55,6 +56,13 @@ struct rn_signals_events {
 /* As ration_signals_tick; `events` may be NULL. */
 int rn_signals_tick(struct ration *r, const struct rn_signals_events *events, int64_t now_ns);
 void rn_signals_done(struct rn_signals *signals);
+/* Calls `see` for each adapt and elastic of a rule: which signal it follows, and whether that has
+ * ever changed the limits since this process evaluates the signals. Only in the thread that ticks.
+ * None if another process evaluates them. */
+void rn_signals_each_follower(struct ration *r,
+                              void (*see)(void *arg, struct rn_slice rule, struct rn_slice signal,
+                                          bool fired),
+                              void *arg);
 /* How long ago this process last looked at the signals; RATION_NEVER: not yet. */
 int64_t rn_signals_age_ns(struct ration *r);
 

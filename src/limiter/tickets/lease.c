@@ -48,7 +48,7 @@ static RN_ASIDE int acquire_at_length(struct ration *r, const struct rn_compiled
     done->key_len = c->key_len;
     tx->of_caller = true;
     tx->waiter = c->waiter;
-    tx->max_wait_ns = c->max_wait_ns;
+    tx->max_wait_ns = rn_transaction_patience_ns(c->max_wait_ns);
     tx->needs |= l->limit.form == RN_FORM_ADAPTIVE ? RN_NEEDS_SOFT : 0;
     c->error = rn_transaction_run(tx);
     if (c->error == 0) {
@@ -83,7 +83,7 @@ int ration_acquire(struct ration *r, struct ration_charge *c, int64_t lease_ns, 
                                        .id = rn_limiter_new_id(r),
                                        .lease_ns = lease_ns ? lease_ns : l->limit.lease_ns}};
 
-    if (rn_unlikely(c->waiter || rn_gate_may_stand(r, charge.key)))
+    if (rn_unlikely(c->waiter || rn_gate_stands(r, charge.key)))
         return rn_gate_fail(r, c->waiter, acquire_at_length(r, l, c, &charge, lease), now_ns);
     rn_limiter_apply(r, l, charge.key, &charge);
     int code = rn_limiter_settle(r, rn_stats_stripe(&r->stats), l, c, &charge);

@@ -217,6 +217,8 @@ int ration_reserve_ticket(struct ration *r, struct ration_charge *c, int64_t tim
     struct rn_compiled own;
     const struct rn_compiled *l = rn_limiter_find(r, c, &own);
 
+    if (c->ad_hoc && c->ad_hoc->own) /* a ticket has no room for its name */
+        return c->error = RATION_EINVAL;
     now_ns = rn_limiter_now(r, now_ns);
     int code = ration_reserve(r, c, 1, timeout_ns, now_ns, &t.id, &decision);
 

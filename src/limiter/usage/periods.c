@@ -64,10 +64,11 @@ int rn_usage_period_resolve(struct rn_slice period, enum ration_calendar unit, c
         return 0;
     }
     if (rn_calendar_unit_named(period.data, period.len) == RATION_CALENDAR_NONE)
-        return rn_error_set(error, RATION_EINVAL, 0,
-                            "%s is no period; write current, last, or one such as 2026, 2026-11, "
-                            "2026-W47 or 2026-11-18",
-                            rn_error_quote(period.data, period.len, 0).text);
+        return rn_error_set(
+            error, RATION_EINVAL, 0,
+            "%s is not a period; write current, last, or one such as 2026, 2026-11, "
+            "2026-W47 or 2026-11-18",
+            rn_error_quote(period.data, period.len, 0).text);
     memcpy(name, period.data, period.len);
     name[period.len] = '\0';
     return 0;

@@ -299,7 +299,7 @@ static int correct(struct ration *r, struct correction *c, int64_t units,
                             rn_error_quote(q->rule, q->rule_len, 0).text);
     if (!c->period_kept)
         return rn_error_set(error, RATION_EINVAL, 0,
-                            "%s is no period of the rule that is kept; write current, last, or one "
+                            "%s is not a period that the rule keeps; write current, last, or one "
                             "that a listing shows",
                             rn_error_quote(q->period, q->period_len, 0).text);
     if (c->position != UINT64_MAX && rn_usage_file_at(file, c->position, name, &place))

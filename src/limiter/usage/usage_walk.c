@@ -53,7 +53,9 @@ bool rn_usage_file_at(const struct rn_usage_file *file, uint64_t position,
         rn_usage_file_load_words(name, group->entries[entry % RN_USAGE_ENTRIES].name,
                                  RATION_USAGE_CLIENT_MAX / 8);
     place->start_s = __atomic_load_n(&place->counts->start_s, __ATOMIC_RELAXED);
-    return __atomic_load_n(tag_at, __ATOMIC_ACQUIRE) == place->tag;
+    /* Before the tag is read again: with the tag of another client the name may be that one's. */
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    return __atomic_load_n(tag_at, __ATOMIC_RELAXED) == place->tag;
 }
 
 static void add_up(struct rn_usage_sum *sum, struct rn_usage_counts *counts, bool clear_mark)

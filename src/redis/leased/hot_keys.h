@@ -23,6 +23,7 @@ struct rn_hot_key {
     struct rn_lease lease;
     int64_t used_ns;
     bool leaving;                  /* dropped when the call in flight has given back all */
+    bool answering;                /* charges that waited are: what they lead to must not drop it */
     struct rn_timer timer;         /* set while no call is in flight: rn_renew_watch */
     struct rn_waiting_queue queue; /* charges that wait for the call in flight */
     uint64_t call;                 /* the number of the last call */

@@ -48,6 +48,7 @@ static void serve(struct rn_hot_key *hot, bool strict)
 {
     struct rn_leased *leased = hot->leased;
 
+    hot->answering = true;
     while (hot->queue.first && !hot->lease.in_flight) {
         int64_t now_ns = rn_clock_boot_ns();
         struct rn_waiting_charge *waiter = hot->queue.first;
@@ -61,6 +62,7 @@ static void serve(struct rn_hot_key *hot, bool strict)
             rn_leased_pass_on(leased, rn_waiting_end(&leased->waiting, waiter), charge);
         }
     }
+    hot->answering = false;
 }
 
 /* --- replies ------------------------------------------------------------------------------ */
@@ -157,8 +159,10 @@ static bool on_reply(void *arg, const redisReply *reply)
     rn_redis_count(&leased->counts.burnt, rn_lease_lose(&hot->lease));
     rn_lease_file_note(hot->record, &hot->lease, hot->call);
     rn_redis_count(&leased->counts.lost, 1);
+    hot->answering = true;
     while (hot->queue.first && !hot->lease.in_flight)
         give_up(leased, hot->queue.first);
+    hot->answering = false;
     if (!leased->stopping)
         rn_renew_watch(hot, rn_clock_boot_ns());
     return false;
@@ -228,7 +232,7 @@ void rn_renew_retire(struct rn_hot_key *hot, int64_t now_ns)
 {
     hot->leaving = true;
     give_back(hot, now_ns);
-    if (!hot->lease.in_flight && !hot->queue.first && hot->lease.units == 0)
+    if (!hot->answering && !hot->lease.in_flight && !hot->queue.first && hot->lease.units == 0)
         drop(hot);
 }
 

@@ -21,8 +21,9 @@ PARTS = {
     "lease_subs": [*LEASES, "drop", "log", "lease_subs", "lease_list", "lease_charged", "batch"],
     "lease_log": [*LEASES, "drop", "log", "lease_list", "lease_log", "batch"],
     "report": ["values", "bucket", "report_bucket", "window", "report_window", "counter", "report_counter", "report"],
-    **{name: [name] for name in ("fleet_poll", "fleet_offer", "fleet_fetch", "fleet_factors", "fleet_bans", "fleet_pauses",
-                                 "fleet_usage", "fleet_usage_read")},
+    **{name: [name] for name in ("fleet_poll", "fleet_offer", "fleet_fetch", "fleet_factors")},
+    **{name: [name, "fleet_entries"] for name in ("fleet_bans", "fleet_pauses")},
+    **{name: [name] for name in ("fleet_usage", "fleet_usage_read")},
     "history": ["history", "history_age"],
 }
 NAMES = list(PARTS)  # in the order of enum rn_script

@@ -363,16 +363,21 @@ static const struct rn_script_call_ops batch_ops = {
 /* Moves the next charges from the queue to the batch. */
 static void fill_batch(struct rn_batch *batch, struct rn_charge_fifo *from, bool narrow)
 {
+    struct rn_batch_queues *queues = batch->queues;
     struct rn_charge_fifo others = {0};
     struct rn_queued_charge *queued;
 
     while (batch->count < RN_BATCH_CHARGES && (queued = fifo_take(from))) {
         if (!is_awaited(queued)) {
-            free_queued(batch->queues, queued);
+            free_queued(queues, queued);
             continue;
         }
         if (narrow && batch->count > 0 && !go_together(queued, batch->charges.first)) {
             fifo_append(&others, queued);
+            continue;
+        }
+        if (queues->events->is_known(queues->events->arg, charge_of(queued))) {
+            answer(queues, queued, 0);
             continue;
         }
         fifo_append(&batch->charges, queued);

@@ -53,6 +53,8 @@ struct rn_batch_queue {
 
 struct rn_batch_queue_events {
     void *arg;
+    /* Whether the answer to a charge that is about to be sent is known by now, and filled in. */
+    bool (*is_known)(void *arg, struct rn_charge *charge);
     /* The charge has its answer or its error. */
     void (*answered)(void *arg, struct rn_backend_job *job, const struct rn_charge *charge);
     /* A late charge was given back. */

@@ -6,6 +6,35 @@ static struct rn_cached_refusal *place_of(struct rn_refusal_cache *refusals, uin
     return &refusals->places[key & (RN_REFUSAL_CACHE_SIZE - 1)];
 }
 
+uint64_t rn_refusal_cache_asked(const struct rn_refusal_cache *refusals)
+{
+    return refusals->returns ? __atomic_load_n(&refusals->returns->count, __ATOMIC_ACQUIRE) : 0;
+}
+
+static uint64_t *last_return(const struct rn_refusal_cache *refusals, uint64_t key)
+{
+    return &refusals->returns->last[key & (RN_REFUSAL_CACHE_SIZE - 1)];
+}
+
+void rn_refusal_cache_returned(struct rn_refusal_cache *refusals, uint64_t key)
+{
+    if (!refusals->returns)
+        return;
+    uint64_t number = __atomic_add_fetch(&refusals->returns->count, 1, __ATOMIC_ACQ_REL);
+    uint64_t *last = last_return(refusals, key), before = __atomic_load_n(last, __ATOMIC_RELAXED);
+
+    while (before < number && !__atomic_compare_exchange_n(last, &before, number, true,
+                                                           __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+        continue;
+}
+
+static bool is_outdated(const struct rn_refusal_cache *refusals,
+                        const struct rn_cached_refusal *refusal)
+{
+    return refusals->returns &&
+           refusal->asked < __atomic_load_n(last_return(refusals, refusal->key), __ATOMIC_ACQUIRE);
+}
+
 bool rn_refusal_cache_find(struct rn_refusal_cache *refusals, struct rn_charge *charge,
                            int64_t now_ns)
 {
@@ -13,7 +42,8 @@ bool rn_refusal_cache_find(struct rn_refusal_cache *refusals, struct rn_charge *
     const struct rn_limit *l = charge->limit;
     enum rn_op op = charge->ask.op;
 
-    if (refusal->until_ns <= now_ns || refusal->key != charge->key)
+    if (refusal->until_ns <= now_ns || refusal->key != charge->key ||
+        is_outdated(refusals, refusal))
         return false;
     if (op == RN_GIVE_BACK || op == RN_CREDIT || op == RN_RESET)
         refusal->until_ns = 0;
@@ -33,7 +63,7 @@ bool rn_refusal_cache_find(struct rn_refusal_cache *refusals, struct rn_charge *
 }
 
 void rn_refusal_cache_note(struct rn_refusal_cache *refusals, const struct rn_charge *charge,
-                           int64_t sent_ns)
+                           int64_t sent_ns, uint64_t asked)
 {
     const struct rn_answer *answer = &charge->answer;
     const struct rn_limit *l = charge->limit;
@@ -43,6 +73,7 @@ void rn_refusal_cache_note(struct rn_refusal_cache *refusals, const struct rn_ch
         answer->allowed || rn_form_is_places(l->form) || retry <= 0 || retry == RN_NEVER)
         return;
     *place_of(refusals, charge->key) = (struct rn_cached_refusal){
+        .asked = asked,
         .key = charge->key,
         .cost = charge->ask.cost,
         .remaining = answer->remaining,

@@ -6,7 +6,9 @@
  *
  * The cache is for takes only, and not for places, which may be released at any time. A refund or a
  * reset of the key on this node drops its refusal, and so does a change of the limit or its factor.
- * Fixed memory: a newer refusal may replace an older one.
+ * Each loop has a cache, and refunds come in by any of them: so all share the numbers of returns,
+ * and a refusal that was asked for before the last return of its key is not believed. Fixed memory:
+ * a newer refusal may replace an older one.
  */
 #ifndef RN_REDIS_REFUSAL_CACHE_H
 #define RN_REDIS_REFUSAL_CACHE_H
@@ -16,7 +18,14 @@
 #define RN_REFUSAL_CACHE_SIZE 4096 /* a power of two */
 #define RN_REFUSAL_CACHE_MAX_NS (INT64_C(1) * 1000000000)
 
+/* Units that came back, on all loops of a process. Atomically. */
+struct rn_returns {
+    uint64_t count;                       /* of returns so far */
+    uint64_t last[RN_REFUSAL_CACHE_SIZE]; /* the number of the last return of keys of this place */
+};
+
 struct rn_cached_refusal {
+    uint64_t asked; /* how many returns there were when it was asked for */
     uint64_t key, cost, remaining;
     uint64_t amount, cap;
     int64_t period_ns;
@@ -26,8 +35,14 @@ struct rn_cached_refusal {
 };
 
 struct rn_refusal_cache {
+    struct rn_returns *returns; /* NULL: this cache sees all of them itself */
     struct rn_cached_refusal places[RN_REFUSAL_CACHE_SIZE];
 };
+
+/* To be handed to rn_refusal_cache_note for charges that are sent from now on. */
+uint64_t rn_refusal_cache_asked(const struct rn_refusal_cache *refusals);
+/* Units of this key have come back, or may have. */
+void rn_refusal_cache_returned(struct rn_refusal_cache *refusals, uint64_t key);
 
 /* Looks at a charge that is about to be sent at `now_ns`. True: it is refused, and its answer is
  * filled in. For a larger cost than the one refused, retry_after is a lower bound. */
@@ -37,6 +52,6 @@ bool rn_refusal_cache_find(struct rn_refusal_cache *refusals, struct rn_charge *
 /* Notes the answer to a charge sent at `sent_ns`. Time counts from the sending, so that the refusal
  * never outlives its reason. */
 void rn_refusal_cache_note(struct rn_refusal_cache *refusals, const struct rn_charge *charge,
-                           int64_t sent_ns);
+                           int64_t sent_ns, uint64_t asked);
 
 #endif

@@ -160,7 +160,7 @@ void rn_lint_methods(const struct rn_linter *l)
                         !rn_slice_is(c->values[i], meant))
                         rn_report_warning(l->report,
                                           rn_lint_place(l, rule->file, c->line, c->column),
-                                          "%s is no usual method; did you mean \"%s\"?",
+                                          "%s is not a usual method; did you mean \"%s\"?",
                                           rn_excerpt(c->values[i]).text, meant);
                 }
             }

@@ -93,20 +93,6 @@ static void lint_conditions(const struct rn_linter *l, const struct rn_rule *rul
     }
 }
 
-/* Whether the second holds wherever the first does. */
-static bool is_within(const struct rn_alternative *narrow, const struct rn_alternative *wide)
-{
-    for (uint32_t i = 0; i < wide->condition_count; i++) {
-        bool implied = false;
-
-        for (uint32_t n = 0; n < narrow->condition_count && !implied; n++)
-            implied = rn_condition_implies(&narrow->conditions[n], &wide->conditions[i]);
-        if (!implied)
-            return false;
-    }
-    return true;
-}
-
 /* Warns of alternatives that add nothing to another; of two equal ones, the later. */
 static void lint_alternatives(const struct rn_linter *l, const struct rn_rule *rule)
 {
@@ -115,7 +101,8 @@ static void lint_alternatives(const struct rn_linter *l, const struct rn_rule *r
 
     for (uint32_t i = 0; i < count; i++) {
         for (uint32_t n = 0; n < count; n++) {
-            if (n == i || !is_within(&all[i], &all[n]) || (n > i && is_within(&all[n], &all[i])))
+            if (n == i || !rn_condition_implies_all(&all[i], &all[n]) ||
+                (n > i && rn_condition_implies_all(&all[n], &all[i])))
                 continue;
             rn_report_warning(l->report, rn_lint_place(l, rule->file, all[i].line, all[i].column),
                               "where this alternative of %s holds, number %" PRIu32

@@ -27,5 +27,8 @@ bool rn_condition_is_on_path(const struct rn_ruleset *ruleset, uint16_t attribut
 /* Whether `wide` holds for every request that `narrow` holds for. May return false if the two are
  * hard to compare. For lint; in condition_implies.c. */
 bool rn_condition_implies(const struct rn_condition *narrow, const struct rn_condition *wide);
+/* The same for alternatives: whether some condition of `narrow` implies each of `wide`. */
+bool rn_condition_implies_all(const struct rn_alternative *narrow,
+                              const struct rn_alternative *wide);
 
 #endif

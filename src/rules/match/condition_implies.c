@@ -98,3 +98,17 @@ bool rn_condition_implies(const struct rn_condition *narrow, const struct rn_con
                 return false;
     return narrow->value_count != 0;
 }
+
+bool rn_condition_implies_all(const struct rn_alternative *narrow,
+                              const struct rn_alternative *wide)
+{
+    for (uint32_t i = 0; i < wide->condition_count; i++) {
+        bool implied = false;
+
+        for (uint32_t n = 0; n < narrow->condition_count && !implied; n++)
+            implied = rn_condition_implies(&narrow->conditions[n], &wide->conditions[i]);
+        if (!implied)
+            return false;
+    }
+    return true;
+}

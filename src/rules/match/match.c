@@ -242,6 +242,22 @@ struct search {
     uint64_t segments[RN_INDEX_SEGMENTS];
 };
 
+/* Takes the last rule in shadow mode off a full list, so that it makes no request fail. Returns
+ * where the place `at` of the list is now. */
+static RN_ASIDE uint32_t make_room(struct search *s, uint32_t at)
+{
+    uint32_t i = s->count;
+
+    while (i > 0 && !s->found[i - 1].rule->shadow)
+        i--;
+    s->too_many = i == 0;
+    if (i == 0)
+        return at;
+    s->count--;
+    memmove(&s->found[i - 1], &s->found[i], (s->count - (i - 1)) * sizeof s->found[0]);
+    return at >= i ? at - 1 : at;
+}
+
 /* Keeps the list sorted. The index may propose a rule twice, for different alternatives. False:
  * there are too many. */
 static inline __attribute__((always_inline)) bool insert(struct search *s, struct found new)
@@ -252,9 +268,12 @@ static inline __attribute__((always_inline)) bool insert(struct search *s, struc
         at--;
     if (at > 0 && s->found[at - 1].rule == new.rule)
         return true;
-    if (s->count == RN_MATCHES_MAX) {
-        s->too_many = true;
-        return false;
+    if (rn_unlikely(s->count == RN_MATCHES_MAX)) {
+        if (new.rule->shadow)
+            return true;
+        at = make_room(s, at);
+        if (s->too_many)
+            return false;
     }
     if (at != s->count)
         memmove(&s->found[at + 1], &s->found[at], (s->count - at) * sizeof new);

@@ -95,7 +95,7 @@ void rn_reason_write_finding(struct rn_buf *out, const struct rn_finding *f)
     rn_buf_put_char(out, ' ');
     rn_utf8_escape_quoted(out, f->value);
     if (compares && !rn_decimal_parse(f->value, &number)) {
-        rn_buf_put_literal(out, " is no number");
+        rn_buf_put_literal(out, " is not a number");
         put_wanted(out, f);
         return;
     }

@@ -91,10 +91,11 @@ static bool check_name(struct rn_builder *builder, struct rn_place at, struct rn
         return false;
     }
     if (!is_well_formed(name, header)) {
-        rn_report_error(builder->report, at,
-                        "%s is no name of an attribute; write one such as ip, user, api_key or "
-                        "header.x-device",
-                        rn_excerpt(name).text);
+        rn_report_error(
+            builder->report, at,
+            "%s is not the name of an attribute; write one such as ip, user, api_key or "
+            "header.x-device",
+            rn_excerpt(name).text);
         return false;
     }
     lower_into(lower, name);
@@ -220,7 +221,7 @@ struct rn_slice rn_native_header(struct rn_builder *builder, const struct rn_nod
         ok = is_token(name.data[i]);
     if (!ok) {
         rn_report_error(builder->report, node->at,
-                        "%s is no name of a header; write one such as x-api-key",
+                        "%s is not the name of a header; write one such as x-api-key",
                         rn_excerpt(name).text);
         return none;
     }

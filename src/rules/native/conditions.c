@@ -213,7 +213,7 @@ static bool check_test(struct reader *r, const struct rn_node *node, int test)
     }
     if (!r->is_ip && test == CIDR) {
         rn_report_error(r->report, node->key->at,
-                        "%s is no address; cidr is for ip and attributes with forwarded",
+                        "%s is not an address; cidr is for ip and attributes with forwarded",
                         name.text);
         return false;
     }

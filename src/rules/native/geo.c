@@ -127,7 +127,7 @@ static void check_of(struct rn_builder *builder, uint16_t number)
                         rn_excerpt(from->name).text);
     else if (rn_slice_find(from->name, no_addresses, RN_COUNT(no_addresses)) <
              RN_COUNT(no_addresses))
-        rn_report_error(builder->report, at, "%s is no address; write of: ip",
+        rn_report_error(builder->report, at, "%s is not an address; write of: ip",
                         rn_excerpt(from->name).text);
     else if (!is_known)
         rn_report_error(builder->report, at,

@@ -136,7 +136,7 @@ static bool read_network(struct rn_builder *builder, const struct rn_node *map,
         return false;
     if (!rn_builder_attribute_at(builder, part->attributes[0])->is_ip) {
         rn_report_error(builder->report, value->key->at,
-                        "%s is no address, so it has no prefix; write the name alone",
+                        "%s is not an address, so it has no prefix; write the name alone",
                         rn_excerpt(value->key->text).text);
         return false;
     }

@@ -5,6 +5,9 @@
  */
 #include "rules/native/limits_internal.h"
 
+#include <ration/algorithm.h>
+#include <ration/ration.h>
+
 #include "core/algorithm.h"
 
 #define LIMITS_MAX 16 /* that apply at once */
@@ -34,8 +37,10 @@ static bool parse_text(struct rn_limits_reader *r, const struct rn_node *node,
         return false;
     }
     /* The keys beside `limit` refine the text. */
-    if (spec->algorithm == RATION_TOKEN_BUCKET && r->algorithm >= 0)
+    if (spec->algorithm == RATION_TOKEN_BUCKET && r->algorithm >= 0) {
         spec->algorithm = (enum ration_algorithm)r->algorithm;
+        spec->own = r->own;
+    }
     if (spec->algorithm == RATION_SLIDING_WINDOW)
         spec->sub_windows = r->sub_windows;
     if (spec->algorithm == RATION_FIXED_WINDOW && spec->calendar == RATION_CALENDAR_NONE)
@@ -154,23 +159,37 @@ bool rn_limits_read_tier(struct rn_limits_reader *r, const struct rn_node *node,
 
 /* --- all limits of a rule ---------------------------------------------------------- */
 
+/* One of ours, or one that the program which loads the rules has. */
+static void read_algorithm(struct rn_limits_reader *r, const struct rn_node *node)
+{
+    const char *names[RN_ALGORITHMS_MAX + RATION_OWN_ALGORITHMS_MAX];
+    const struct rn_ruleset_host *host = r->builder->host;
+    enum ration_algorithm algorithm;
+    size_t n = rn_algorithm_rates(names), ours;
+
+    /* It has no rate, but may be named beside limits such as 20 concurrent. */
+    names[n++] = ration_algorithm_name(RATION_CONCURRENCY);
+    ours = n;
+    for (size_t i = 0; host && i < host->own_count; i++)
+        names[n++] = host->own[i]->name;
+    int word = rn_native_word(r->builder, node, "algorithm", names, n);
+
+    if (word >= (int)ours) {
+        r->algorithm = RATION_OWN_ALGORITHM;
+        r->own = host->own[(size_t)word - ours];
+    } else if (word >= 0 &&
+               ration_algorithm_parse(names[word], strlen(names[word]), &algorithm) == 0) {
+        r->algorithm = (int)algorithm;
+    }
+}
+
 static void read_refinements(struct rn_limits_reader *r)
 {
     const struct rn_node *node;
-    enum ration_algorithm algorithm;
     uint64_t parts;
 
-    if ((node = rn_node_find(r->map, "algorithm")) != NULL) {
-        const char *names[RN_ALGORITHMS_MAX];
-        size_t n = rn_algorithm_rates(names);
-        int word;
-
-        /* It has no rate, but may be named beside limits such as 20 concurrent. */
-        names[n++] = ration_algorithm_name(RATION_CONCURRENCY);
-        word = rn_native_word(r->builder, node, "algorithm", names, n);
-        if (word >= 0 && ration_algorithm_parse(names[word], strlen(names[word]), &algorithm) == 0)
-            r->algorithm = (int)algorithm;
-    }
+    if ((node = rn_node_find(r->map, "algorithm")) != NULL)
+        read_algorithm(r, node);
     if ((node = rn_node_find(r->map, "align")) != NULL)
         r->from_first =
             rn_native_word(r->builder, node, "align", alignments, RN_COUNT(alignments)) == 1;

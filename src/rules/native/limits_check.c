@@ -5,6 +5,8 @@
  */
 #include "rules/native/limits_internal.h"
 
+#include <ration/algorithm.h>
+
 #include "core/algorithm.h"
 
 static void report_idle(struct rn_limits_reader *r, const char *key, const char *why)
@@ -52,7 +54,8 @@ void rn_limits_check(struct rn_limits_reader *r)
         rn_report_error(r->report, algorithm->at,
                         "%s is for none of these limits: queue, concurrent, calendar and unlimited "
                         "imply their algorithm; leave it out",
-                        ration_algorithm_name((enum ration_algorithm)r->algorithm));
+                        r->own ? r->own->name
+                               : ration_algorithm_name((enum ration_algorithm)r->algorithm));
     if (!(r->used >> RATION_SLIDING_WINDOW & 1))
         report_idle(r, "sub_windows",
                     "sub_windows refine a sliding window; add algorithm: sliding-window");

@@ -12,8 +12,9 @@ struct rn_limits_reader {
     struct rn_builder *builder;
     struct rn_report *report;
     struct rn_rule *rule;
-    const struct rn_node *map; /* the rule as written */
-    int algorithm;             /* enum ration_algorithm; -1: each text's own */
+    const struct rn_node *map;              /* the rule as written */
+    int algorithm;                          /* enum ration_algorithm; -1: what each text implies */
+    const struct ration_own_algorithm *own; /* if it is RATION_OWN_ALGORITHM */
     uint32_t sub_windows;
     bool from_first;
     int64_t lease_ns;

@@ -205,7 +205,7 @@ bool rn_mistakes_condition(struct rn_builder *builder, const struct rn_node *nod
     for (size_t i = 0; has_maps && i < RN_COUNT(words); i++) {
         if (!rn_slice_is(name, words[i].word))
             continue;
-        rn_report_error(builder->report, node->key->at, "%s is no attribute; %s",
+        rn_report_error(builder->report, node->key->at, "%s is not an attribute; %s",
                         rn_excerpt(name).text, words[i].meaning);
         return true;
     }

@@ -37,7 +37,8 @@ static const char *const rule_keys[] = {"name",
                                         "elastic",
                                         "escalate",
                                         "earn",
-                                        "usage"};
+                                        "usage",
+                                        "publish"};
 
 /* --- names ------------------------------------------------------------------------- */
 
@@ -61,7 +62,7 @@ static struct rn_slice read_name(struct rn_builder *builder, const struct rn_nod
     }
     if (!good) {
         rn_report_error(builder->report, node->at,
-                        "%s is no name; use 1 to 63 letters, digits, dots, hyphens and "
+                        "%s is not a name; use 1 to 63 letters, digits, dots, hyphens and "
                         "underscores, beginning with a letter or a digit",
                         name.len == 0 ? "an empty text" : rn_excerpt(name).text);
         return RN_SLICE("");

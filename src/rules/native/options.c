@@ -298,6 +298,15 @@ static void read_response(struct rn_builder *builder, const struct rn_node *node
     rn_native_response(builder, node, &rule->response);
 }
 
+static void read_publish(struct rn_builder *builder, const struct rn_node *node,
+                         struct rn_rule *rule)
+{
+    bool publish = true;
+
+    rn_node_as_bool(node, builder->report, &publish);
+    rule->unpublished = !publish;
+}
+
 static const struct {
     const char *key;
     void (*read)(struct rn_builder *builder, const struct rn_node *node, struct rn_rule *rule);
@@ -309,6 +318,7 @@ static const struct {
                {"charge_on", rn_native_charge_on},
                {"priority", read_priority},
                {"response", read_response},
+               {"publish", read_publish},
                {"adapt", rn_native_adapt},
                {"elastic", rn_native_elastic},
                {"escalate", rn_native_escalate},

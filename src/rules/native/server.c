@@ -186,6 +186,7 @@ static const char *const server_keys[] = {"http",
                                           "redis_key_secret",
                                           "redis_key_secret_file",
                                           "redis_changes",
+                                          "publish",
                                           "log_keys",
                                           "log_format",
                                           "log_level"};

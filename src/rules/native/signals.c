@@ -148,10 +148,11 @@ static struct rn_signal *add_signal(struct rn_builder *builder, const struct rn_
     struct rn_slice name = node->key->text;
 
     if (!is_name(name)) {
-        rn_report_error(builder->report, node->key->at,
-                        "%s is no name of a signal; use 1 to 63 letters, digits, dots, hyphens and "
-                        "underscores, beginning with a letter",
-                        rn_excerpt(name).text);
+        rn_report_error(
+            builder->report, node->key->at,
+            "%s is not the name of a signal; use 1 to 63 letters, digits, dots, hyphens and "
+            "underscores, beginning with a letter",
+            rn_excerpt(name).text);
         return NULL;
     }
     if (n == RN_SIGNALS_MAX) {

@@ -76,10 +76,11 @@ static void read_word(struct rn_builder *builder, struct rn_place at, struct rn_
     if (word.len == 0)
         rn_report_error(builder->report, at, "a status is missing; " EXAMPLE);
     else if (!rn_statuses_add(set, word))
-        rn_report_error(builder->report, at,
-                        "%s is no status; write a code from 100 to 599, such as 401, or a class, "
-                        "such as 5xx",
-                        rn_excerpt(word).text);
+        rn_report_error(
+            builder->report, at,
+            "%s is not a status; write a code from 100 to 599, such as 401, or a class, "
+            "such as 5xx",
+            rn_excerpt(word).text);
 }
 
 static bool is_space(char c)

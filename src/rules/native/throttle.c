@@ -3,6 +3,7 @@
  * Reads `throttle:` of a rule, which says when requests begin to wait, and how long.
  */
 #include "base/number.h"
+#include "core/algorithm.h"
 #include "rules/native/native_internal.h"
 
 /* 80% or 3 requests. */
@@ -88,7 +89,7 @@ void rn_native_throttle_check(struct rn_builder *builder, const struct rn_node *
                             "max_delay is missing: only a bucket that refills evenly tells how "
                             "long to wait, not %s %s; add for example max_delay: 2s",
                             limit->spec.step_ns != 0 ? "a stepped" : "a",
-                            ration_algorithm_name(limit->spec.algorithm));
+                            rn_algorithm_name_of(&limit->spec));
             return;
         }
     }

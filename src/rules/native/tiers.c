@@ -60,10 +60,11 @@ static bool spell_tier(struct rn_limits_reader *r, struct rn_place at, struct rn
     struct rn_slice second = {text.data + before + 1, text.len - before - 1};
 
     if (comma == NULL || memchr(second.data, ',', second.len) != NULL) {
-        rn_report_error(r->report, at,
-                        "%s is no row: two attributes choose these limits; write both values, such "
-                        "as \"pro, IT\", or \"pro, *\" for any other",
-                        rn_excerpt(text).text);
+        rn_report_error(
+            r->report, at,
+            "%s is not a row: two attributes choose these limits; write both values, such "
+            "as \"pro, IT\", or \"pro, *\" for any other",
+            rn_excerpt(text).text);
         return false;
     }
     if (!spell_part(r, at, rule->tier_attribute, (struct rn_slice){text.data, before},

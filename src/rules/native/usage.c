@@ -25,7 +25,7 @@ static void read_zone(struct rn_builder *builder, const struct rn_node *node,
         return;
     if (text.len == 0 || text.len >= RATION_ZONE_TEXT || memchr(text.data, '\0', text.len) != NULL)
         rn_report_error(builder->report, node->at,
-                        "%s is no name of a time zone; write one such as Europe/Rome, "
+                        "%s is not the name of a time zone; write one such as Europe/Rome, "
                         "America/New_York or UTC",
                         rn_node_describe(node).text);
     usage->zone = rn_slice_is(text, "UTC") ? RN_SLICE("") : rn_builder_dup(builder, text);

@@ -115,47 +115,61 @@ void rn_print_conditions(struct rn_printer *p, const struct rn_condition *condit
 
 /* --- sections ---------------------------------------------------------------------- */
 
-static void print_attributes(struct rn_printer *p)
+/* The first one has the proxies. */
+static void print_forwarded(struct rn_printer *p, const struct rn_attribute *attribute)
 {
-    const struct rn_ruleset *ruleset = p->ruleset;
-    bool open = false, trusted = ruleset->trusted_proxies == NULL;
+    const struct rn_attribute *first = p->ruleset->attributes;
 
-    for (uint32_t i = 0; i < ruleset->attribute_count; i++) {
-        const struct rn_attribute *attribute = &ruleset->attributes[i];
+    while (first->source != RN_SOURCE_FORWARDED)
+        first++;
+    rn_print(p, ": {");
+    if (first == attribute && p->ruleset->trusted_proxies) {
+        rn_print(p, "trusted_proxies: ");
+        print_networks(p, p->ruleset->trusted_proxies);
+        rn_print(p, ", ");
+    }
+    rn_print(p, "forwarded: %s}\n", attribute->forwarded_rfc7239 ? "forwarded" : "x-forwarded-for");
+}
 
-        if (attribute->source == RN_SOURCE_REQUEST)
-            continue;
-        rn_print(p, open ? "  " : "attributes:\n  ");
-        open = true;
-        rn_print_attribute(p, (uint16_t)i);
-        if (attribute->source == RN_SOURCE_FORWARDED) {
-            rn_print(p, ": {");
-            if (!trusted) {
-                rn_print(p, "trusted_proxies: ");
-                print_networks(p, ruleset->trusted_proxies);
-                rn_print(p, ", ");
-            }
-            trusted = true;
-            rn_print(p, "forwarded: %s}\n",
-                     attribute->forwarded_rfc7239 ? "forwarded" : "x-forwarded-for");
-            continue;
-        }
-        if (attribute->source == RN_SOURCE_GEO) {
-            rn_print(p, ": {geo: %s, of: ", rn_geo_table_fields[attribute->field]);
-            rn_print_attribute(p, attribute->of);
-            rn_print(p, ", database: ");
-            rn_print_quoted(p, attribute->geo->path);
-            rn_print(p, "}\n");
-            continue;
-        }
+void rn_print_attribute_line(struct rn_printer *p, uint16_t number)
+{
+    const struct rn_attribute *attribute = &p->ruleset->attributes[number];
+
+    if (attribute->source == RN_SOURCE_REQUEST)
+        return;
+    rn_print(p, "  ");
+    rn_print_attribute(p, number);
+    if (attribute->source == RN_SOURCE_FORWARDED) {
+        print_forwarded(p, attribute);
+    } else if (attribute->source == RN_SOURCE_GEO) {
+        rn_print(p, ": {geo: %s, of: ", rn_geo_table_fields[attribute->field]);
+        rn_print_attribute(p, attribute->of);
+        rn_print(p, ", database: ");
+        rn_print_quoted(p, attribute->geo->path);
+        rn_print(p, "}\n");
+    } else {
         bool is_header = attribute->source == RN_SOURCE_HEADER;
+
         rn_print(p, is_header ? ": {header: " : ": {path: ");
         rn_print_quoted(p, is_header ? attribute->header : attribute->pattern);
         rn_print(p, "}\n");
     }
 }
 
-static void print_lists(struct rn_printer *p, bool deny)
+static void print_attributes(struct rn_printer *p)
+{
+    const char *section = "attributes:\n";
+
+    for (uint32_t i = 0; i < p->ruleset->attribute_count; i++) {
+        if (p->ruleset->attributes[i].source != RN_SOURCE_REQUEST) {
+            rn_print(p, "%s", section);
+            section = "";
+        }
+        rn_print_attribute_line(p, (uint16_t)i);
+    }
+}
+
+void rn_print_lists(struct rn_printer *p, bool deny)
 {
     bool open = false;
 
@@ -189,38 +203,57 @@ bool rn_print_omits_secrets(const struct rn_ruleset *ruleset)
     return ruleset->token_count > 0;
 }
 
-void rn_print_ruleset(const struct rn_ruleset *ruleset, rn_print_sink *sink, void *context)
+void rn_print_mode(struct rn_printer *p)
+{
+    rn_print(p, "mode: %s\n%s", p->ruleset->shadow ? "shadow" : "enforce",
+             p->ruleset->apply_to_envoy ? "apply_to_envoy: true\n" : "");
+}
+
+void rn_print_server(struct rn_printer *p)
+{
+    const struct rn_ruleset *ruleset = p->ruleset;
+    const char *section = "server:\n";
+
+    for (uint32_t i = 0; i < ruleset->setting_count; i++) {
+        if (is_secret(&ruleset->settings[i]))
+            continue;
+        rn_print(p, "%s  ", section);
+        section = "";
+        rn_print_quoted(p, ruleset->settings[i].name);
+        rn_print(p, ": ");
+        rn_print_quoted(p, ruleset->settings[i].value);
+        rn_print(p, "\n");
+    }
+}
+
+void rn_print_paths(struct rn_printer *p)
 {
     static const char *const parameters[] = {[RN_PARAMETERS_EITHER] = "either",
                                              [RN_PARAMETERS_KEEP] = "keep",
                                              [RN_PARAMETERS_IGNORE] = "ignore"};
+    const struct rn_ruleset *ruleset = p->ruleset;
     const struct rn_path_settings *paths = &ruleset->paths;
-    struct rn_printer p = {.ruleset = ruleset, .sink = sink, .context = context};
-    const char *section = "server:\n";
 
-    rn_print(&p, "mode: %s\n%s", ruleset->shadow ? "shadow" : "enforce",
-             ruleset->apply_to_envoy ? "apply_to_envoy: true\n" : "");
-    for (uint32_t i = 0; i < ruleset->setting_count; i++) {
-        if (is_secret(&ruleset->settings[i]))
-            continue;
-        rn_print(&p, "%s  ", section);
-        section = "";
-        rn_print_quoted(&p, ruleset->settings[i].name);
-        rn_print(&p, ": ");
-        rn_print_quoted(&p, ruleset->settings[i].value);
-        rn_print(&p, "\n");
-    }
     if (ruleset->case_given || paths->ignore_extension || paths->parameters != RN_PARAMETERS_EITHER)
-        rn_print(&p, "paths: {%sparameters: %s, extension: %s}\n",
+        rn_print(p, "paths: {%sparameters: %s, extension: %s}\n",
                  !ruleset->case_given ? ""
                  : paths->ignore_case ? "case: ignore, "
                                       : "case: match, ",
                  parameters[paths->parameters], paths->ignore_extension ? "ignore" : "keep");
+}
+
+void rn_print_ruleset(const struct rn_ruleset *ruleset, rn_print_sink *sink, void *context)
+{
+    struct rn_printer p = {.ruleset = ruleset, .sink = sink, .context = context};
+    const char *section = "limits:\n";
+
+    rn_print_mode(&p);
+    rn_print_server(&p);
+    rn_print_paths(&p);
     print_attributes(&p);
     rn_print_signals(&p);
-    print_lists(&p, false);
-    print_lists(&p, true);
-    section = "limits:\n";
+    rn_print_lists(&p, false);
+    rn_print_lists(&p, true);
     for (uint32_t i = 0; i < ruleset->rule_count; i++) {
         if (ruleset->rules[i].envoy)
             continue;

@@ -21,8 +21,19 @@ void rn_print_attribute(struct rn_printer *p, uint16_t number);
 void rn_print_conditions(struct rn_printer *p, const struct rn_condition *conditions,
                          uint32_t count);
 
+/* mode and apply_to_envoy. */
+void rn_print_mode(struct rn_printer *p);
+void rn_print_server(struct rn_printer *p);
+void rn_print_paths(struct rn_printer *p);
+/* The line of one attribute in its section; nothing if a request has it under its name. */
+void rn_print_attribute_line(struct rn_printer *p, uint16_t number);
+/* allow: or deny: */
+void rn_print_lists(struct rn_printer *p, bool deny);
+
 /* --- signals.c ---------------------------------------------------------------- */
 
+/* The line of one signal in its section. */
+void rn_print_signal_line(struct rn_printer *p, const struct rn_signal *signal);
 void rn_print_signals(struct rn_printer *p);
 void rn_print_adapt(struct rn_printer *p, const struct rn_rule *rule);
 

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 
 #include "base/number.h"
+#include "core/algorithm.h"
 #include "rules/print/print_internal.h"
 
 static void print_duration(struct rn_printer *p, const char *key, int64_t ns)
@@ -120,7 +121,7 @@ static void print_refinements(struct rn_printer *p, const struct rn_rule *rule)
             windows = spec;
     }
     if (windows != NULL)
-        rn_print(p, "    algorithm: %s\n", ration_algorithm_name(windows->algorithm));
+        rn_print(p, "    algorithm: %s\n", rn_algorithm_name_of(windows));
     if (windows != NULL && windows->sub_windows != 0)
         rn_print(p, "    sub_windows: %" PRIu32 "\n", windows->sub_windows);
     if (windows != NULL && windows->from_first)
@@ -238,6 +239,8 @@ static void print_words(struct rn_printer *p, const struct rn_rule *rule)
     is_quota |= limit->spec.calendar != RATION_CALENDAR_NONE;
     if (rule->shadow)
         rn_print(p, "    mode: shadow\n");
+    if (rule->unpublished)
+        rn_print(p, "    publish: false\n");
     print_duration(p, "spread", rule->spread_ns);
     if (rule->on_full != (is_quota ? RN_FULL_REFUSE : RN_FULL_EVICT))
         rn_print(p, "    on_full: %s\n", when_full[rule->on_full]);

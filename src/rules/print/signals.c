@@ -12,41 +12,45 @@ static void print_span(struct rn_printer *p, const char *key, int64_t ns)
     rn_print_span(p, ": ", ns);
 }
 
-void rn_print_signals(struct rn_printer *p)
+void rn_print_signal_line(struct rn_printer *p, const struct rn_signal *signal)
 {
     char text[RN_STATUSES_TEXT], quantile[RN_SIGNAL_TEXT];
 
-    for (uint32_t i = 0; i < p->ruleset->signal_count; i++) {
-        const struct rn_signal *signal = &p->ruleset->signals[i];
+    rn_print(p, "  ");
+    rn_print_quoted(p, signal->name);
+    rn_print(p, ": {source: %s", rn_signal_source_name(signal->source));
+    if (signal->of != NULL) {
+        rn_print(p, ", of: ");
+        rn_print_quoted(p, signal->of->name);
+    }
+    if (signal->source == RN_SIGNAL_LATENCY) {
+        rn_signal_write_value(RN_SIGNAL_SHARE, signal->quantile, quantile);
+        rn_print(p, ", quantile: %s", quantile);
+    }
+    if (signal->source == RN_SIGNAL_STATUS) {
+        rn_statuses_write(&signal->statuses, text);
+        rn_print(p, ", status: ");
+        rn_print_quoted(p, rn_slice_of(text));
+    }
+    if (signal->source == RN_SIGNAL_LATENCY || signal->source == RN_SIGNAL_STATUS)
+        print_span(p, "over", signal->over_ns);
+    if (signal->source == RN_SIGNAL_PROMETHEUS) {
+        rn_print(p, ", url: ");
+        rn_print_quoted(p, signal->url);
+        rn_print(p, ", query: ");
+        rn_print_quoted(p, signal->query);
+        print_span(p, "every", signal->every_ns);
+    }
+    if (signal->source == RN_SIGNAL_PUSH || signal->source == RN_SIGNAL_PROMETHEUS)
+        print_span(p, "expires", signal->expires_ns);
+    rn_print(p, "}\n");
+}
 
-        rn_print(p, i == 0 ? "signals:\n  " : "  ");
-        rn_print_quoted(p, signal->name);
-        rn_print(p, ": {source: %s", rn_signal_source_name(signal->source));
-        if (signal->of != NULL) {
-            rn_print(p, ", of: ");
-            rn_print_quoted(p, signal->of->name);
-        }
-        if (signal->source == RN_SIGNAL_LATENCY) {
-            rn_signal_write_value(RN_SIGNAL_SHARE, signal->quantile, quantile);
-            rn_print(p, ", quantile: %s", quantile);
-        }
-        if (signal->source == RN_SIGNAL_STATUS) {
-            rn_statuses_write(&signal->statuses, text);
-            rn_print(p, ", status: ");
-            rn_print_quoted(p, rn_slice_of(text));
-        }
-        if (signal->source == RN_SIGNAL_LATENCY || signal->source == RN_SIGNAL_STATUS)
-            print_span(p, "over", signal->over_ns);
-        if (signal->source == RN_SIGNAL_PROMETHEUS) {
-            rn_print(p, ", url: ");
-            rn_print_quoted(p, signal->url);
-            rn_print(p, ", query: ");
-            rn_print_quoted(p, signal->query);
-            print_span(p, "every", signal->every_ns);
-        }
-        if (signal->source == RN_SIGNAL_PUSH || signal->source == RN_SIGNAL_PROMETHEUS)
-            print_span(p, "expires", signal->expires_ns);
-        rn_print(p, "}\n");
+void rn_print_signals(struct rn_printer *p)
+{
+    for (uint32_t i = 0; i < p->ruleset->signal_count; i++) {
+        rn_print(p, i == 0 ? "signals:\n" : "");
+        rn_print_signal_line(p, &p->ruleset->signals[i]);
     }
 }
 

@@ -16,7 +16,7 @@ static struct rn_decimal parse(const char *text)
     struct rn_decimal number;
 
     if (!rn_decimal_parse(rn_slice_of(text), &number))
-        fail_msg("%s is no number", text);
+        fail_msg("%s is not a number", text);
     return number;
 }
 

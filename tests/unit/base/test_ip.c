@@ -207,9 +207,11 @@ static void what_is_written_reads_back_and_is_what_inet_ntop_writes(void **state
         char ours[RN_IP_TEXT], theirs[INET6_ADDRSTRLEN];
         size_t len = rn_ip_write(&ip, ours);
         inet_ntop(ip.bits == 32 ? AF_INET : AF_INET6, ip.bytes, theirs, sizeof theirs);
+#ifdef __GLIBC__ /* musl shortens the last of two equal runs of zeros, against RFC 5952 */
         /* inet_ntop writes ::a.b.c.d for what is all zero but the end. */
         if (strchr(theirs, ':') == NULL || strchr(theirs, '.') == NULL)
             assert_string_equal(ours, theirs);
+#endif
         assert_int_equal(len, strlen(ours));
         assert_int_equal(rn_ip_parse(ours, len, &back, NULL), 0);
         if (strncmp(theirs, "::ffff:", 7) != 0)

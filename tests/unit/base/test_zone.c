@@ -203,8 +203,7 @@ static void damage_is_named(void **state)
         cut.len = len;
         assert_int_equal(rn_zone_parse(cut.bytes, cut.len, &zone, NULL), RATION_EPARSE);
     }
-    assert_damaged((struct file){.bytes = "GIF89a", .len = 60},
-                   "a time zone file that is no time zone file");
+    assert_damaged((struct file){.bytes = "GIF89a", .len = 60}, "a time zone file that is not one");
     assert_damaged(file_of('2', (struct content){.type_count = 1}, "\nUTC0"),
                    "a time zone file that lacks the rule at its end");
     assert_damaged(file_of('2', (struct content){.type_count = 1}, "\nCET-1CEST\n"),
@@ -250,7 +249,7 @@ static void names_do_not_lead_out_of_the_directory(void **state)
         struct ration_error error;
 
         assert_int_equal(rn_zone_load(names[i], &zone, &error), RATION_EINVAL);
-        assert_non_null(strstr(error.text, "is no name of a time zone; write one such as"));
+        assert_non_null(strstr(error.text, "is not the name of a time zone; write one such as"));
     }
 }
 
@@ -263,13 +262,13 @@ static void what_cannot_be_loaded_is_explained(void **state)
                       "unknown time zone \"Europe/Roma\"; write one of the tz database, letter "
                       "case included, such as Europe/Rome, America/New_York or UTC");
     assert_not_loaded("Europe", RATION_EPARSE,
-                      "time zone \"Europe\": a time zone file that is no time zone file");
+                      "time zone \"Europe\": a time zone file that is not one");
     assert_non_null(mkdtemp(directory));
     snprintf(path, sizeof path, "%s/Fifo", directory);
     assert_int_equal(mkfifo(path, 0600), 0);
     setenv("TZDIR", directory, 1);
     assert_not_loaded("Fifo", RATION_EPARSE,
-                      "time zone \"Fifo\": a time zone file that is no time zone file");
+                      "time zone \"Fifo\": a time zone file that is not one");
     unlink(path);
     rmdir(directory);
     setenv("TZDIR", "/nonexistent", 1);

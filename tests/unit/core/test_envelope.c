@@ -123,10 +123,21 @@ static void the_lengths_of_a_calendar_are_taken_from_it(void **state)
 
 /* ---- against the model */
 
-static struct ration_limit random_inner(void)
+/* Of one of ours: an algorithm of the embedder's is neither larger nor smaller than any. */
+static struct ration_limit random_comparable(void)
 {
     for (;;) {
         struct ration_limit l = random_limit(random_algorithm());
+
+        if (l.algorithm != RATION_OWN_ALGORITHM)
+            return l;
+    }
+}
+
+static struct ration_limit random_inner(void)
+{
+    for (;;) {
+        struct ration_limit l = random_comparable();
 
         if (l.amount == 0 || l.amount > 40 || l.burst > 40 || l.queue > 40)
             continue;
@@ -160,7 +171,7 @@ static bool shrink(struct ration_limit *outer, uint64_t *field, const struct rat
 /* A limit that covers the other, as small as that is possible in one respect. */
 static bool random_outer(struct ration_limit *outer, const struct ration_limit *inner)
 {
-    *outer = random_limit(random_algorithm());
+    *outer = random_comparable();
     outer->from_first = false;
     outer->period_ns = 1 + (int64_t)random_below((uint64_t)inner->period_ns * 8);
     outer->amount = 1 << 20;

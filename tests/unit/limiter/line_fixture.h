@@ -40,6 +40,7 @@ struct client {
     struct desk *desk;
     uint64_t cost;
     uint32_t rank;
+    enum rn_line_steps steps; /* 0: as the desk says */
     int64_t until_ns, wait_ns;
     enum { ASKS, WAITS, ADMITTED, REFUSED } result;
     enum rn_line_answer answer;
@@ -95,7 +96,9 @@ static inline void ask_at(struct client *c, int64_t now_ns)
                                       .units = c->cost,
                                       .rank = c->rank,
                                       .size = d->size,
-                                      .batches = d->batches,
+                                      .steps = c->steps     ? c->steps
+                                               : d->batches ? RN_STEPS_TAKE
+                                                            : RN_STEPS_LOCAL,
                                       .polls = d->polls};
 
     if (rn_lines_is_over(&c->waiter)) {

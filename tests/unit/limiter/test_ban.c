@@ -263,7 +263,7 @@ static void mistakes_are_explained(void **state)
         {"ip=10.0.0.1/8", "", RATION_EPARSE,
          "\"10.0.0.1/8\" has bits set after its prefix; did you mean 10.0.0.0/8?"},
         {"user=ann", "\xff", RATION_EINVAL,
-         "a reason with a byte 0xff at 0, which is no plain text; write UTF-8 without control "
+         "a reason with a byte 0xff at 0, which is not plain text; write UTF-8 without control "
          "characters"},
     };
     struct ration *r = open_rules(by_user);

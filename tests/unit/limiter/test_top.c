@@ -77,6 +77,56 @@ static void shadow_limits_neither_refuse_nor_list_keys(void **state)
     ration_close(r);
 }
 
+static uint64_t hash_of(struct ration *r, const char *key)
+{
+    struct ration_top top[8];
+    size_t count = ration_top(r, top, 8);
+
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(top[i].name, key) == 0)
+            return top[i].hash;
+    fail_msg("%s is not listed", key);
+    return 0;
+}
+
+static void the_last_refusals_of_a_key_are_known_the_newest_first(void **state)
+{
+    struct ration *r = open_some();
+    int64_t at_ns[RN_TOP_LAST];
+
+    (void)state;
+    assert_int_equal(rn_top_last(r->top, 12345, at_ns), 0);
+    for (int i = 0; i < 4; i++) /* the first is admitted */
+        take(r, API, "me", 1, T0 + i * (SECOND / 1000));
+    assert_int_equal(rn_top_last(r->top, hash_of(r, "me"), at_ns), 3);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(at_ns[i], T0 + (3 - i) * (SECOND / 1000));
+    for (int i = 4; i < 30; i++)
+        take(r, API, "me", 1, T0 + i * (SECOND / 1000));
+    assert_int_equal(rn_top_last(r->top, hash_of(r, "me"), at_ns), RN_TOP_LAST);
+    for (int i = 0; i < RN_TOP_LAST; i++)
+        assert_int_equal(at_ns[i], T0 + (29 - i) * (SECOND / 1000));
+    ration_close(r);
+}
+
+static void a_key_that_takes_an_entry_over_has_no_refusals_of_the_former(void **state)
+{
+    struct ration *r = open_some();
+    int64_t at_ns[RN_TOP_LAST];
+    char key[16];
+
+    (void)state;
+    for (int i = 0; i < RN_TOP_ENTRIES; i++) {
+        snprintf(key, sizeof key, "key %d", i);
+        refuse(r, key, i == 0 ? 2 : 3, T0);
+    }
+    refuse(r, "late", 1,
+           T0 + (SECOND / 1000)); /* in the place of key 0, whose count it takes over */
+    assert_int_equal(rn_top_last(r->top, hash_of(r, "late"), at_ns), 1);
+    assert_int_equal(at_ns[0], T0 + (SECOND / 1000));
+    ration_close(r);
+}
+
 static void names_are_cut_and_may_be_unknown(void **state)
 {
     struct ration *r = open_some();
@@ -148,6 +198,8 @@ int main(void)
         cmocka_unit_test(refused_keys_are_listed_by_how_often),
         cmocka_unit_test(checks_and_limits_given_per_call_are_listed_too),
         cmocka_unit_test(shadow_limits_neither_refuse_nor_list_keys),
+        cmocka_unit_test(the_last_refusals_of_a_key_are_known_the_newest_first),
+        cmocka_unit_test(a_key_that_takes_an_entry_over_has_no_refusals_of_the_former),
         cmocka_unit_test(names_are_cut_and_may_be_unknown),
         cmocka_unit_test(frequent_keys_stay_in_a_crowd_of_rare_ones),
         cmocka_unit_test(a_flood_is_sampled_and_its_count_stays_right),

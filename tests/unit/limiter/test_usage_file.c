@@ -402,10 +402,10 @@ static void corrections_are_apart_and_may_make_a_row(void **state)
                      RATION_EINVAL);
     assert_int_equal(ration_usage_correct(r, QUERY("a", "u1", "2023-11-12"), 1, &error),
                      RATION_EINVAL);
-    assert_string_equal(error.text, "\"2023-11-12\" is no period of the rule that is kept; write "
+    assert_string_equal(error.text, "\"2023-11-12\" is not a period that the rule keeps; write "
                                     "current, last, or one that a listing shows");
     assert_int_equal(ration_usage_correct(r, QUERY("a", "u1", "soon"), 1, &error), RATION_EINVAL);
-    assert_string_equal(error.text, "\"soon\" is no period; write current, last, or one such as "
+    assert_string_equal(error.text, "\"soon\" is not a period; write current, last, or one such as "
                                     "2026, 2026-11, 2026-W47 or 2026-11-18");
     ration_close(r);
 }

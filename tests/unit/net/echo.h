@@ -299,10 +299,32 @@ static inline int dial(const struct running *r, const char *name)
     return fd;
 }
 
+/* recv and send on a socket with a time limit end with EINTR, without any signal, where libuv (1.45
+ * and later) uses io_uring: its work in the kernel interrupts threads of the process. */
+static inline ssize_t receive(int fd, void *data, size_t len, int flags)
+{
+    ssize_t n;
+
+    do {
+        n = recv(fd, data, len, flags);
+    } while (n < 0 && errno == EINTR);
+    return n;
+}
+
+static inline ssize_t deliver(int fd, const void *data, size_t len, int flags)
+{
+    ssize_t n;
+
+    do {
+        n = send(fd, data, len, flags | MSG_NOSIGNAL);
+    } while (n < 0 && errno == EINTR);
+    return n;
+}
+
 static inline void say_bytes(int fd, const char *data, size_t len)
 {
     while (len > 0) {
-        ssize_t n = send(fd, data, len, MSG_NOSIGNAL);
+        ssize_t n = deliver(fd, data, len, 0);
         assert_true(n > 0);
         data += n;
         len -= (size_t)n;
@@ -322,7 +344,7 @@ static inline void expect(int fd, const char *text)
 
     assert_true(want < sizeof got);
     while (have < want) {
-        ssize_t n = recv(fd, got + have, want - have, 0);
+        ssize_t n = receive(fd, got + have, want - have, 0);
         if (n <= 0)
             fail_msg("expected \"%s\", got \"%s\" and then %s", text, got,
                      n == 0 ? "the end" : strerror(errno));
@@ -335,7 +357,7 @@ static inline void expect(int fd, const char *text)
 static inline void expect_end(int fd)
 {
     char byte;
-    ssize_t n = recv(fd, &byte, 1, 0);
+    ssize_t n = receive(fd, &byte, 1, 0);
 
     if (n > 0 || (n < 0 && errno != ECONNRESET))
         fail_msg("expected the end, got %s", n > 0 ? "a byte" : strerror(errno));

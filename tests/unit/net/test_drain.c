@@ -224,8 +224,8 @@ static void *hammer(void *arg)
         char answer[32];
         if (fd < 0)
             continue;
-        if (send(fd, "hello\nhold 1\n", 13, MSG_NOSIGNAL) == 13)
-            (void)!recv(fd, answer, sizeof answer, 0);
+        if (deliver(fd, "hello\nhold 1\n", 13, 0) == 13)
+            (void)!receive(fd, answer, sizeof answer, 0);
         close(fd);
     }
     return NULL;

@@ -66,7 +66,7 @@ static void a_slow_message_is_cut(void **state)
     int fd = dial(&r, "tcp");
     say(fd, "quick\n");
     expect(fd, "quick\n");
-    while (send(fd, "s", 1, MSG_NOSIGNAL) == 1 && r.seen.closed == 0 && i++ < HANG_MS / 5)
+    while (deliver(fd, "s", 1, 0) == 1 && r.seen.closed == 0 && i++ < HANG_MS / 5)
         usleep(5000);
     assert_true(i < HANG_MS / 5);
     expect(fd, "too slow\n");
@@ -122,10 +122,10 @@ static void the_last_reply_arrives_although_the_peer_still_sends(void **state)
     int fd = dial(&r, "tcp");
     memset(text, 'l', sizeof text);
     for (int i = 0; i < 16; i++)
-        if (send(fd, text, sizeof text, MSG_NOSIGNAL) < 0)
+        if (deliver(fd, text, sizeof text, 0) < 0)
             fail_msg("the connection was reset");
     expect(fd, "too long\n");
-    assert_int_equal(recv(fd, text, 1, 0), 0); /* an orderly end */
+    assert_int_equal(receive(fd, text, 1, 0), 0); /* an orderly end */
     close(fd);
     wait_for(counts_of(&r, "tcp").open == 0);
     stop_server(&r);
@@ -138,7 +138,7 @@ static size_t stuff(int fd, const char *line)
     int quiet = 0;
 
     while (quiet < 100) {
-        ssize_t n = send(fd, line + part, len - part, MSG_NOSIGNAL | MSG_DONTWAIT);
+        ssize_t n = deliver(fd, line + part, len - part, MSG_DONTWAIT);
         if (n <= 0) {
             usleep(2000);
             quiet++;
@@ -169,7 +169,7 @@ static void input_of_a_peer_that_does_not_read_waits(void **state)
                 RN_CONN_FULL_BYTES + 2 * ((size_t)64 << 10));
     while (got < whole) { /* and then everything is answered */
         char answer[65536];
-        ssize_t n = recv(fd, answer, sizeof answer, 0);
+        ssize_t n = receive(fd, answer, sizeof answer, 0);
         assert_true(n > 0);
         got += (size_t)n;
     }
@@ -216,7 +216,7 @@ static void a_large_answer_reaches_a_peer_that_reads(void **state)
     int fd = dial(&r, "tcp");
     say(fd, "big 7000000\nafter\n");
     while (got < size) {
-        ssize_t n = recv(fd, answer, size - got < sizeof answer ? size - got : sizeof answer, 0);
+        ssize_t n = receive(fd, answer, size - got < sizeof answer ? size - got : sizeof answer, 0);
         assert_true(n > 0);
         got += (size_t)n;
     }
@@ -291,7 +291,7 @@ static int dial_loop(const struct running *r, char loop)
         int fd = dial(r, "tcp");
 
         say(fd, "where\n");
-        assert_int_equal(recv(fd, where, 2, MSG_WAITALL), 2);
+        assert_int_equal(receive(fd, where, 2, MSG_WAITALL), 2);
         if (where[0] == loop)
             return fd;
         close(fd);

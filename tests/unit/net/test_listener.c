@@ -82,9 +82,11 @@ static void a_process_that_would_share_the_port_is_noticed(void **state)
 
 static void a_foreign_address_is_refused_with_the_reason(void **state)
 {
+    char reason[100];
+
     (void)state;
-    assert_not_free("192.0.2.1:80",
-                    "cannot listen on 192.0.2.1:80: Cannot assign requested address");
+    snprintf(reason, sizeof reason, "cannot listen on 192.0.2.1:80: %s", strerror(EADDRNOTAVAIL));
+    assert_not_free("192.0.2.1:80", reason);
 }
 
 struct place {
@@ -206,11 +208,15 @@ static int serve_activated(void)
     return failed != 0;
 }
 
-/* Starts this program once more, with two sockets as file descriptors 3 and 4. */
+/* Starts this program once more, with two sockets as file descriptors 3 and 4. With the emulator
+ * that meson names, the kernel could not start it: the test is skipped. */
 static pid_t start_activated(const int passed[2], const char *names, const char *pid)
 {
-    pid_t child = fork();
     char own[16];
+
+    if (getenv("MESON_EXE_WRAPPER"))
+        skip();
+    pid_t child = fork();
 
     if (child != 0)
         return child;

@@ -149,7 +149,7 @@ static void every_worker_accepts(void **state)
         char answer[3] = "";
         int fd = dial(&r, "tcp");
         say(fd, "where\n");
-        assert_int_equal(recv(fd, answer, 2, MSG_WAITALL), 2);
+        assert_int_equal(receive(fd, answer, 2, MSG_WAITALL), 2);
         seen[answer[0] - '0'] = true;
         close(fd);
     }
@@ -209,7 +209,7 @@ static void input_while_paused_is_read_later(void **state)
     pthread_create(&thread, NULL, send_pipeline, &p);
     expect(p.fd, "held\n");
     for (size_t left = (size_t)p.lines * 8; left > 0;) {
-        ssize_t n = recv(p.fd, answer, sizeof answer, 0);
+        ssize_t n = receive(p.fd, answer, sizeof answer, 0);
         assert_true(n > 0);
         left -= (size_t)n;
     }
@@ -248,7 +248,7 @@ static void a_client_that_half_closes_gets_its_answers(void **state)
     send_pipeline(&p);
     shutdown(p.fd, SHUT_WR);
     for (ssize_t n = 1; n > 0; got += (size_t)n) {
-        n = recv(p.fd, answer, sizeof answer, 0);
+        n = receive(p.fd, answer, sizeof answer, 0);
         assert_true(n >= 0);
     }
     assert_int_equal(got, (size_t)p.lines * 8);

@@ -118,11 +118,18 @@ static void assert_knock(const struct tls_running *t, const struct identity *ide
 {
     for (int version = TLS1_2_VERSION; version <= TLS1_3_VERSION; version++) {
         char answer[256];
-        const char *missing = version == TLS1_2_VERSION ? "sslv3 alert handshake failure"
-                                                        : "tlsv13 alert certificate required";
+        const char *missing =
+            version == TLS1_2_VERSION ? "alert handshake failure" : "alert certificate required";
+        const char *found;
 
         knock(t, identity, version, answer, sizeof answer);
-        assert_string_equal(answer, expected ? expected : missing);
+        if (expected) {
+            assert_string_equal(answer, expected);
+            continue;
+        }
+        found = strstr(answer, "alert "); /* what is before differs between versions of OpenSSL */
+        assert_non_null(found);
+        assert_string_equal(found, missing);
     }
 }
 

@@ -78,9 +78,9 @@ static void expect_alert_and_end(int fd)
     static const char alert[] = {21, 3, 1, 0, 2, 2, 10};
     char got[sizeof alert + 1];
 
-    assert_int_equal(recv(fd, got, sizeof alert, MSG_WAITALL), sizeof alert);
+    assert_int_equal(receive(fd, got, sizeof alert, MSG_WAITALL), sizeof alert);
     assert_memory_equal(got, alert, sizeof alert);
-    assert_int_equal(recv(fd, got, 1, 0), 0); /* not a reset */
+    assert_int_equal(receive(fd, got, 1, 0), 0); /* not a reset */
 }
 
 static void plain_text_is_answered_with_an_alert(void **state)
@@ -219,7 +219,10 @@ static void an_idle_connection_has_no_buffers(void **state)
     }
     size_t each = (allocated() - start) / CROWD;
     print_message("# bytes of an idle TLS connection: %zu\n", each);
-    assert_true(allocated() < start || each < 24 << 10);
+    /* OpenSSL itself takes 15 KB, and 30 KB since 3.2 (measured with 3.0 and 3.5). A buffer has 17
+     * KB. */
+    const size_t bound = OPENSSL_VERSION_NUMBER < 0x30200000L ? 24 << 10 : 40 << 10;
+    assert_true(allocated() < start || each < bound);
     for (int i = 0; i < CROWD; i++)
         close(fds[i]);
     stop_tls(&t);

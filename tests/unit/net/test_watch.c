@@ -231,11 +231,11 @@ static void the_service_manager_is_notified(void **state)
     int fd = open_manager(path);
     setenv("NOTIFY_SOCKET", path, 1);
     assert_true(rn_systemd_notify("READY=1"));
-    assert_int_equal(recv(fd, got, sizeof got, 0), 7);
+    assert_int_equal(receive(fd, got, sizeof got, 0), 7);
     assert_memory_equal(got, "READY=1", 7);
     assert_true(rn_systemd_notify("RELOADING=1"));
     memset(got, 0, sizeof got);
-    recv(fd, got, sizeof got - 1, 0);
+    receive(fd, got, sizeof got - 1, 0);
     assert_memory_equal(got, "RELOADING=1\nMONOTONIC_USEC=", 27);
     assert_true(atoll(got + 27) > 0);
     close(fd);

@@ -192,7 +192,7 @@ static inline void client_send(struct client *c)
 
     while (len > 0) {
         size_t n = c->piece > 0 && c->piece < len ? c->piece : len;
-        ssize_t sent = send(c->fd, data, n, MSG_NOSIGNAL);
+        ssize_t sent = deliver(c->fd, data, n, 0);
         if (sent <= 0)
             break;
         data += sent;
@@ -205,7 +205,7 @@ static inline void client_send(struct client *c)
 static inline bool client_receive(struct client *c)
 {
     char data[16384];
-    ssize_t n = recv(c->fd, data, sizeof data, 0);
+    ssize_t n = receive(c->fd, data, sizeof data, 0);
 
     if (n <= 0) {
         BIO_set_mem_eof_return(c->in, 0);

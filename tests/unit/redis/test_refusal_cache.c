@@ -43,7 +43,7 @@ static void refuse(struct rn_refusal_cache *r, const struct rn_limit *l, uint64_
 
     charge.answer = (struct rn_answer){
         .remaining = cost - 1, .retry_after_ns = retry_ns, .reset_after_ns = 60 * SECOND};
-    rn_refusal_cache_note(r, &charge, SECOND);
+    rn_refusal_cache_note(r, &charge, SECOND, rn_refusal_cache_asked(r));
 }
 
 static bool finds(struct rn_refusal_cache *r, const struct rn_limit *l, uint64_t cost,
@@ -69,6 +69,32 @@ static void it_holds_until_the_units_are_there(void **state)
     assert_int_equal(charge.answer.reset_after_ns, 60 * SECOND - 200 * MS);
     assert_true(finds(r, &l, 5, SECOND + 600 * MS - 1));
     assert_false(finds(r, &l, 5, SECOND + 600 * MS));
+    free(r);
+}
+
+static void one_asked_for_before_units_came_back_elsewhere_does_not_hold(void **state)
+{
+    struct rn_returns *returns = calloc(1, sizeof *returns);
+    struct rn_refusal_cache *r = open_refusals(), *of_another_loop = open_refusals();
+    struct rn_limit l = limit_of(RATION_FIXED_WINDOW, 100);
+    struct rn_charge charge = take(&l, 5);
+
+    (void)state;
+    assert_non_null(returns);
+    r->returns = of_another_loop->returns = returns;
+    refuse(r, &l, 5, 600 * MS);
+    rn_refusal_cache_returned(of_another_loop, 42 + 1);
+    assert_true(finds(r, &l, 5, SECOND));
+    uint64_t asked = rn_refusal_cache_asked(r);
+    rn_refusal_cache_returned(of_another_loop, 42);
+    assert_false(finds(r, &l, 5, SECOND));
+    charge.answer.retry_after_ns = 600 * MS;
+    rn_refusal_cache_note(r, &charge, SECOND, asked);
+    assert_false(finds(r, &l, 5, SECOND));
+    refuse(r, &l, 5, 600 * MS);
+    assert_true(finds(r, &l, 5, SECOND));
+    free(of_another_loop);
+    free(returns);
     free(r);
 }
 
@@ -141,13 +167,13 @@ static void only_refused_takes_of_units_are_noted(void **state)
     refuse(r, &l, 5, RN_NEVER);
     assert_false(finds(r, &l, 5, SECOND));
     charge.answer = (struct rn_answer){.allowed = true, .retry_after_ns = 600 * MS};
-    rn_refusal_cache_note(r, &charge, SECOND);
+    rn_refusal_cache_note(r, &charge, SECOND, rn_refusal_cache_asked(r));
     charge.answer.allowed = false;
     charge.ask.op = RN_PEEK;
-    rn_refusal_cache_note(r, &charge, SECOND);
+    rn_refusal_cache_note(r, &charge, SECOND, rn_refusal_cache_asked(r));
     charge.ask.op = RN_TAKE;
     charge.error = -1;
-    rn_refusal_cache_note(r, &charge, SECOND);
+    rn_refusal_cache_note(r, &charge, SECOND, rn_refusal_cache_asked(r));
     assert_false(finds(r, &l, 5, SECOND));
     free(r);
 }
@@ -156,6 +182,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_holds_until_the_units_are_there),
+        cmocka_unit_test(one_asked_for_before_units_came_back_elsewhere_does_not_hold),
         cmocka_unit_test(it_holds_for_a_second_at_most),
         cmocka_unit_test(larger_costs_are_refused_and_smaller_ones_are_sent),
         cmocka_unit_test(refunds_resets_and_changes_end_it_and_looks_do_not),

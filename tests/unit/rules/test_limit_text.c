@@ -259,9 +259,9 @@ static void calendar_mistakes_have_their_own_messages(void **state)
     assert_fails(RATION_EPARSE, "1 per calendar week Asia/Tokyo ^Europe/Rome",
                  "unexpected \"Europe/Rome\"; nothing may follow here");
     assert_fails(RATION_EPARSE, "1 per calendar month ^../etc/passwd",
-                 "\"../etc/passwd\" is no name of a time zone; " ZONES);
+                 "\"../etc/passwd\" is not the name of a time zone; " ZONES);
     assert_fails(RATION_EPARSE, "1 per calendar month ^Europe/R\303\263ma",
-                 "\"Europe/R\\xc3\\xb3ma\" is no name of a time zone; " ZONES);
+                 "\"Europe/R\\xc3\\xb3ma\" is not the name of a time zone; " ZONES);
     assert_fails(RATION_EPARSE,
                  "1 per calendar month ^America/Argentina/Someplace/Much_Too_Far_South",
                  "\"America/Argentina/Someplace/Muc...\" is too long for a time zone; " ZONES);

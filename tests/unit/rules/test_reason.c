@@ -138,7 +138,7 @@ static void comparisons_of_numbers_are_described(void **state)
            "7");
     EXPECT(5, "size \"1e3\" is not below 1000", "size", "1e3");
     EXPECT(5, "size \"4\" is below 5, which it must not", "size", "4");
-    EXPECT(5, "size \"big\" is no number; it must be above -1", "size", "big");
+    EXPECT(5, "size \"big\" is not a number; it must be above -1", "size", "big");
     EXPECT(5, "size is absent; it must be above -1", "ip", "::1");
 }
 

@@ -413,7 +413,8 @@ static void a_limit_that_the_store_cannot_hold_is_its_teams_error(void **state)
     ruleset->teams = NULL;
     rn_ruleset_free(ruleset);
     put("web/a.yaml", "limits: [{name: a, key: ip, limit: 5 per minute, algorithm: sliding-log}]");
-    ruleset = rn_ruleset_reload(paths, 1, last, no_fives, &report);
+    ruleset = rn_ruleset_reload(paths, 1, last, &(struct rn_ruleset_host){.store_fault = no_fives},
+                                &report);
     expect_rules("all web.a");
     assert_int_equal(ruleset->rules[1].tiers[0].limits[0]->spec.amount, 3);
     expect_said("web/a.yaml:1:10: error: \"web.a\" has five");

@@ -109,7 +109,7 @@ static void windows_and_logs_keep_their_count_when_the_amount_changes(void **sta
     struct plugged_store *p = *state;
     struct rn_store *store = p->open(p);
     static const unsigned kinds[] = {WINDOW,    FIRST_WINDOW, SHORT_WINDOW, COUNTER, SUBS,
-                                     SMALL_LOG, LOG,          PLACES,       ADAPTIVE};
+                                     SMALL_LOG, LOG,          OWN,          PLACES,  ADAPTIVE};
 
     for (unsigned i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         const struct ration_limit *specs = every_form[kinds[i]].spec;

@@ -9,6 +9,7 @@
 
 #include <string.h>
 
+#include "../../../examples/own-algorithm/decay.h"
 #include "../../model/subject.h"
 #include "core/limit.h"
 #include "store/store.h"
@@ -25,6 +26,7 @@ enum {
     SUBS,
     SMALL_LOG,
     LOG,
+    OWN,
     PLACES,
     ADAPTIVE,
     KINDS,
@@ -98,6 +100,11 @@ static const struct every_form {
              {RN_FORM_LOG, RN_FORM_LOG},
              {{.algorithm = RATION_SLIDING_LOG, .amount = 300, .period_ns = HOUR},
               {.algorithm = RATION_SLIDING_LOG, .amount = 20, .period_ns = HOUR}}},
+    [OWN] =
+        {"own algorithm",
+         {RN_FORM_OWN, RN_FORM_OWN},
+         {{.algorithm = RATION_OWN_ALGORITHM, .own = &decay, .amount = 100, .period_ns = MINUTE},
+          {.algorithm = RATION_OWN_ALGORITHM, .own = &decay, .amount = 1000, .period_ns = MINUTE}}},
     [PLACES] = {"places",
                 {RN_FORM_PLACES, RN_FORM_PLACES},
                 {{.algorithm = RATION_CONCURRENCY, .amount = 40},

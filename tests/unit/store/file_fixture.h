@@ -183,7 +183,7 @@ static inline struct rn_answer ask(struct rn_table *table, unsigned kind, uint64
     if (kind == FINE)
         spec.period_ns = 7000 * SECOND + 1;
     else if (kind < PLACES)
-        spec.period_ns = kind == QUEUE ? 300 * DAY : 3650 * DAY;
+        spec.period_ns = kind == QUEUE ? 300 * DAY : kind == OWN ? 30 * DAY : 3650 * DAY;
     if (kind == STEPS)
         spec.step_ns = spec.period_ns;
     if (kind == SHORT_WINDOW)

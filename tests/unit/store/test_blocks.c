@@ -288,10 +288,10 @@ static void collecting_drops_slots_whose_block_is_not_theirs(void **state)
 static void a_slot_that_points_nowhere_reads_as_none(void **state)
 {
     struct rn_table *table = open_table(8 * MIB, 50);
-    static const unsigned kinds[] = {FINE, WINDOW, COUNTER, SUBS, LOG, PLACES, ADAPTIVE};
+    static const unsigned kinds[] = {FINE, WINDOW, COUNTER, SUBS, LOG, PLACES, OWN, ADAPTIVE};
 
     (void)state;
-    for (unsigned i = 0; i < 6; i++) {
+    for (unsigned i = 0; i < 7; i++) {
         for (unsigned variant = 0; variant < 2; variant++) {
             struct rn_limit large = compiled(&every_form[kinds[i]].spec[kinds[i] == WINDOW]);
             struct rn_limit limit = compiled(&every_form[kinds[i]].spec[variant]);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The state file: made, resumed, rebuilt, shared. */
 #include "file_fixture.h"
+#include <limits.h>
 
 /* ---- making and resuming */
 

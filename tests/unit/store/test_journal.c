@@ -69,7 +69,7 @@ static struct rn_journal open_journal(const char *path)
 {
     struct rn_journal j;
 
-    assert_int_equal(rn_journal_init(&j, path), 0);
+    assert_int_equal(rn_journal_init(&j, path, "overrides and bans"), 0);
     return j;
 }
 
@@ -190,7 +190,7 @@ static void a_journal_cut_at_any_byte_keeps_what_was_complete(void **state)
         spill(path, bytes, cut);
         assert_int_equal(read_new(&j, &s, &error), 0);
         assert_int_equal(s.count, whole);
-        char expected[200] = "";
+        char expected[256] = "";
 
         if (cut == 0)
             snprintf(
@@ -201,7 +201,8 @@ static void a_journal_cut_at_any_byte_keeps_what_was_complete(void **state)
         if (!clean)
             snprintf(expected, sizeof expected,
                      "\"%s\": its last %zu bytes, from byte %zu on, are no complete record and "
-                     "were left out; a crash, or damage: see whether a ban is missing",
+                     "were left out; a crash, or damage: see which of the overrides and bans are "
+                     "missing",
                      path,
                      cut - (whole == 2 ? second
                             : whole    ? first

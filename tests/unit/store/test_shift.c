@@ -260,7 +260,7 @@ static uint64_t capacity_of(const struct rn_table *table, const struct rn_limit 
     double part = 0; /* of the table, that one key takes */
 
     for (unsigned i = 0; i < RULES; i++)
-        part += 1.0 / (double)rn_table_capacity(table, &limits[i], 4 * RULES) / RULES;
+        part += 1.0 / (double)rn_table_capacity(table, &limits[i], 4 * RULES) / (double)RULES;
     return (uint64_t)(1 / part);
 }
 

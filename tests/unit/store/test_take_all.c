@@ -38,7 +38,7 @@ static void set_limits(uint64_t least, uint64_t more)
         else if (kind == FINE)
             spec.period_ns = 700000003; /* no whole number of nanoseconds per unit */
         else if (kind != SHORT_WINDOW)
-            spec.period_ns = YEAR;
+            spec.period_ns = kind == OWN ? 30 * DAY : YEAR;
         limits[kind] = compiled(&spec);
     }
 }
@@ -291,7 +291,7 @@ static void a_race_lost_after_any_charge_costs_nothing(void **state)
                                         {TOKENS, QUEUE, STEPS},
                                         {FINE, WINDOW, FIRST_WINDOW},
                                         {SHORT_WINDOW, COUNTER, SUBS},
-                                        {SMALL_LOG, LOG, TOKENS}};
+                                        {SMALL_LOG, LOG, OWN}};
 
     NEEDS_SINGLE_STEP;
     (void)state;

@@ -241,7 +241,7 @@ static struct rn_json_token number(const char *text)
 
 static void whole_numbers_are_exact_to_their_edges(void **state)
 {
-    static const char *const not_u64[] = {"18446744073709551616",   "-1", "-0", "1.0", "1e2",
+    static const char *const not_u64[] = {"18446744073709551616",   "-1", "-0", "1.0", "1e2", "",
                                           "99999999999999999999999"};
     static const char *const not_i64[] = {"9223372036854775808", "-9223372036854775809", "0.0"};
     struct rn_json_token token = number("18446744073709551615");

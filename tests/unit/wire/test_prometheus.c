@@ -90,9 +90,9 @@ static void every_other_answer_has_its_sentence(void **state)
     expect_problem(VECTOR(""), "the query yields nothing");
     expect_problem(VECTOR(SERIES("1") "," SERIES("2")),
                    "the query yields 2 values; write for example sum(...) or max(...)");
-    expect_problem(VECTOR(SERIES("NaN")), "the query yields \"NaN\", which is no number");
-    expect_problem(VECTOR(SERIES("+Inf")), "the query yields \"+Inf\", which is no number");
-    expect_problem(VECTOR(SERIES("0x10")), "the query yields \"0x10\", which is no number");
+    expect_problem(VECTOR(SERIES("NaN")), "the query yields \"NaN\", which is not a number");
+    expect_problem(VECTOR(SERIES("+Inf")), "the query yields \"+Inf\", which is not a number");
+    expect_problem(VECTOR(SERIES("0x10")), "the query yields \"0x10\", which is not a number");
     expect_problem(OK "{\"status\":\"success\",\"data\":{\"resultType\":\"matrix\",\"result\":[]}}",
                    "the query yields a \"matrix\"; write one that yields a number");
     expect_problem(

@@ -149,20 +149,21 @@ export default {
     }) => {
         const daemon = await busy(rationd);
         const page = keep(await openPage(browser, daemon, { width: 768 }));
-        for (const path of ['overview', 'rules']) {
-            await page.goto(`${daemon.url}/#/${path}`);
-            const name = page.getByRole('link', { name: 'search', exact: true });
-            await name.waitFor();
-            const lines = await name.evaluate((link) => link.firstElementChild.getClientRects().length);
-            assert.equal(lines, 1, path);
-            const [content, room] = await page
-                .locator('.scroll')
-                .first()
-                .evaluate((element) => [element.scrollWidth, element.clientWidth]);
-            assert.ok(content <= room, `${path}: the table needs ${content} pixels of ${room}`);
+        for (const title of ['Overview', 'Rules']) {
+            await page.goto(`${daemon.url}/#/${title.toLowerCase()}`);
+            await page.getByRole('heading', { name: title, level: 1 }).waitFor(); // else the table is that of the page before
+            await page.getByRole('link', { name: 'search', exact: true }).waitFor();
+            const [lines, content, room] = await page.evaluate(() => {
+                const link = document.querySelector('a.rule-name[href="#/rules/search"]');
+                const { scrollWidth, clientWidth } = link.closest('.scroll');
+                return [link.firstElementChild.getClientRects().length, scrollWidth, clientWidth];
+            });
+            assert.equal(lines, 1, title);
+            assert.ok(content <= room, `${title}: the table needs ${content} pixels of ${room}`);
         }
         await page.setViewportSize({ width: 390, height: 844 });
         await page.goto(`${daemon.url}/#/try`);
+        await page.getByRole('heading', { name: 'Try a request', level: 1 }).waitFor();
         const wide = async (label) => (await page.getByLabel(label, { exact: true }).first().boundingBox()).width;
         assert.ok((await wide('Value')) > (await wide('Attribute')));
     },

@@ -6,7 +6,7 @@
 #ifndef RN_CLI_REPLAY_DISTINCT_H
 #define RN_CLI_REPLAY_DISTINCT_H
 
-#include <stdint.h>
+#include "limiter/effect/sketch.h"
 
 #define RN_DISTINCT_BITS 12
 #define RN_DISTINCT_ERROR "1.6 %"
@@ -24,6 +24,9 @@ static inline void rn_distinct_add(struct rn_distinct *d, uint64_t hash)
     *r = *r > rank ? *r : rank;
 }
 
-uint64_t rn_distinct_count(const struct rn_distinct *distinct);
+static inline uint64_t rn_distinct_count(const struct rn_distinct *d)
+{
+    return rn_sketch_estimate_registers(d->registers, sizeof d->registers);
+}
 
 #endif

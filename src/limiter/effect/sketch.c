@@ -34,14 +34,14 @@ void rn_sketch_merge(struct rn_sketch *d, const struct rn_sketch *other)
 
 /* E = alpha m^2 / sum(2^-register), alpha = 0.7213 / (1 + 1.079 / m). While registers are empty and
  * E is below 2.5 m, m ln(m / empty) is closer. 64-bit hashes need no correction for large E. */
-uint64_t rn_sketch_estimate(const struct rn_sketch *d)
+uint64_t rn_sketch_estimate_registers(const uint8_t *registers, unsigned count)
 {
-    const double m = RN_SKETCH_REGISTERS, ln2 = 0.69314718055994531;
+    const double m = count, ln2 = 0.69314718055994531;
     double sum = 0;
     unsigned empty = 0;
 
-    for (size_t i = 0; i < RN_SKETCH_REGISTERS; i++) {
-        uint8_t rank = __atomic_load_n(&d->registers[i], __ATOMIC_RELAXED);
+    for (unsigned i = 0; i < count; i++) {
+        uint8_t rank = __atomic_load_n(&registers[i], __ATOMIC_RELAXED);
 
         empty += rank == 0;
         sum += 1.0 / (double)(UINT64_C(1) << rank);
@@ -51,4 +51,9 @@ uint64_t rn_sketch_estimate(const struct rn_sketch *d)
     if (empty != 0 && estimate <= 2.5 * m)
         estimate = m * ln2 * log2_of(m / empty);
     return (uint64_t)(estimate + 0.5);
+}
+
+uint64_t rn_sketch_estimate(const struct rn_sketch *d)
+{
+    return rn_sketch_estimate_registers(d->registers, RN_SKETCH_REGISTERS);
 }

@@ -41,5 +41,8 @@ void rn_sketch_merge(struct rn_sketch *d, const struct rn_sketch *other);
 
 /* Other threads may add meanwhile. */
 uint64_t rn_sketch_estimate(const struct rn_sketch *d);
+/* The same for any array of `count` registers, 128 or more: each has the longest run of zero bits,
+ * plus 1, of the hashes that fell to it, or 0. */
+uint64_t rn_sketch_estimate_registers(const uint8_t *registers, unsigned count);
 
 #endif

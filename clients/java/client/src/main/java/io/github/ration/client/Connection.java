@@ -100,12 +100,13 @@ final class Connection {
         }
     }
 
+    /** `mine` is null if this life has not got a connection. Else an attempt that is under way by now is that of the next life. */
     private void ended(Wire mine, String reason) {
         lock.lock();
         try {
-            if (connecting) {
+            if (mine == null) {
                 failed("cannot connect to " + address + ": " + reason);
-            } else if (mine != null && wire == mine) {
+            } else if (wire == mine) {
                 close(reason);
             }
         } finally {

@@ -321,6 +321,9 @@ func TestTLS(t *testing.T) {
 		}
 	}
 	stranger := newClient(t, ration.Options{URL: url})
+	if _, err := ration.New(ration.Options{URL: "ration://" + daemon.Address, TLS: &tls.Config{RootCAs: trust}}); err == nil {
+		t.Error("TLS without rations:// is none")
+	}
 	if d := must(stranger.Take(background, "ann", "9 per hour")); d.By != "policy" || !strings.Contains(d.Why, "certificate") {
 		t.Errorf("%+v", d)
 	}

@@ -334,3 +334,4 @@ def test_backoff_honours_retry_after_and_grows():
     assert [retry_after_seconds(text) for text in (None, "soon", "", "-5", "Wed, 99 Nov")] == [None] * 5
     with pytest.raises(ValueError):
         backoff(-1)
+    ({"tls": ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)}, "tls is for an address that begins with rations://, found 'ration://127.0.0.1:6380'"),

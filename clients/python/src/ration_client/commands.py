@@ -44,10 +44,12 @@ class Address:
             raise ValueError(f"a token comes behind a colon: {parts.scheme}://:token@host or {parts.scheme}://name:token@host")
         if tls is not None and not isinstance(tls, ssl.SSLContext):
             raise ValueError(f"tls must be an ssl.SSLContext, found {tls!r}; the address says by rations:// that TLS is spoken")
+        if tls is not None and parts.scheme != "rations":
+            raise ValueError(f"tls is for an address that begins with rations://, found {found!r}")
         self.url = found
         self.path = parts.path if parts.scheme == "unix" else None
         self.host, self.port = parts.hostname or "", port
-        self.tls = tls if tls is not None or parts.scheme != "rations" else ssl.create_default_context()
+        self.tls = None if parts.scheme != "rations" else tls if tls is not None else ssl.create_default_context()
         self.name, self.token = unquote(parts.username or ""), token or unquote(parts.password or "")
 
     def greeting(self) -> Tuple[bytes, int]:

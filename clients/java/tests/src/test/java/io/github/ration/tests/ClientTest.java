@@ -404,6 +404,7 @@ class ClientTest {
             try (RationClient otherName = patient("rations://127.0.0.2:" + port).tls(trust).build()) {
                 assertTrue(otherName.take("ann", "9 per hour").why().contains("127.0.0.2"), () -> otherName.take("ann", "9 per hour").why());
             }
+            assertThrows(IllegalArgumentException.class, () -> patient("ration://127.0.0.1:" + port).tls(trust).build());
             try (RationClient plain = patient("ration://127.0.0.1:" + port).deadline(Duration.ofMillis(500)).build()) {
                 assertEquals("policy", plain.take("ann", "9 per hour").by());
             }

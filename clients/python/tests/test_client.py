@@ -335,3 +335,10 @@ def test_backoff_honours_retry_after_and_grows():
     with pytest.raises(ValueError):
         backoff(-1)
     ({"tls": ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)}, "tls is for an address that begins with rations://, found 'ration://127.0.0.1:6380'"),
+def test_half_a_character_is_no_error(daemon):
+    """JSON may have it."""
+    with Client(url_of(daemon), deadline=5.0) as client:
+        assert client.check({"ip": "192.0.2.7", "user": "a\ud800"}).by == "rationd"
+        assert [client.take(key, "9 per hour").remaining for key in ("\ud800", "\ud800", "\ud801")] == [8, 7, 8]
+
+

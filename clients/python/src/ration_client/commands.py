@@ -209,8 +209,17 @@ class Commands(Generic[D, B, F]):
 def _text(name: str, value: Any, empty: bool = False) -> bytes:
     if not isinstance(value, (str, bytes)) or not (value or empty):
         raise ValueError(f"{name} must be a text{'' if empty else ' that is not empty'}, found {value!r}")
-    data = value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value
-    return data[:MOST_VALUE]
+    return _bytes(value)[:MOST_VALUE]
+
+
+def _bytes(value: Union[str, bytes]) -> bytes:
+    """Half a character, as JSON may have it ("\\ud800"), is no error: it comes from outside."""
+    if isinstance(value, bytes):
+        return value
+    try:
+        return value.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return value.encode("utf-8", "surrogatepass")
 
 
 def _key(value: Any) -> bytes:
@@ -271,7 +280,7 @@ def value_bytes(name: str, value: Value) -> bytes:
         value = str(value).lower()
     elif not isinstance(value, (str, bytes)):
         raise ValueError(f"attribute {name} must be a text, a number or a boolean, found {value!r}")
-    return (value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value)[:MOST_VALUE]
+    return _bytes(value)[:MOST_VALUE]
 
 
 def check_mapping(attributes: Any) -> None:

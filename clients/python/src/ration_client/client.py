@@ -55,7 +55,7 @@ class _Connection:
             sock = self.open()
             self.greet(sock)
             why = ""
-        except (OSError, BadAnswer, UnicodeError) as error:
+        except (OSError, BadAnswer, ValueError) as error:
             why = self.client.address.why_not(error)
             if sock is not None:
                 sock.close()
@@ -89,12 +89,18 @@ class _Connection:
     def greet(self, sock: socket.socket) -> None:
         greeting, count = self.client.address.greeting()
         reader, replies = Reader(), []  # type: ignore[var-annotated]
+        ends = time.monotonic() + CONNECT_SECONDS
         sock.sendall(greeting)
         while len(replies) < count:
+            sock.settimeout(max(0.001, ends - time.monotonic()))
             data = sock.recv(65536)
             if not data:
                 raise BadAnswer("it closes the connection")
             replies += reader.feed(data)
+            if len(replies) < count and time.monotonic() >= ends:
+                raise BadAnswer("no greeting in time")
+        if len(replies) > count or reader.torn:
+            raise BadAnswer("more than a greeting")
         self.client.address.check_greeting(replies)
 
     def close(self, why: str) -> None:
@@ -134,9 +140,9 @@ class _Connection:
                     self.await_room(slot)
                 while not slot.done:
                     self.await_reply(slot)
-            finally:
-                if not slot.done:
-                    self.link.abandon(slot)
+            except BaseException:  # the deadline, or a signal or a timeout of a greenlet, also when the reply has just come
+                self.link.abandon(slot)
+                raise
             return slot.answer
 
     def make_ready(self, ends: float) -> None:
@@ -241,10 +247,6 @@ class Client(Commands[Decision, Optional[bool], Optional[float]]):
         try:
             return self._finish(request, connection.ask(request, ends))
         except Unavailable as why:
-            return self._fail(request, why)
-        except BadAnswer as why:
-            with connection.changed:
-                connection.close_after(why)
             return self._fail(request, why)
         finally:
             if connection.events:

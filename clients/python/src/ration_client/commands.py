@@ -10,7 +10,7 @@ from typing import Any, Callable, Generic, Iterable, List, Mapping, Optional, Se
 from urllib.parse import unquote, urlsplit
 
 from .decision import Decision
-from .link import Request
+from .link import Request, read_outcome
 from .policy import Breaker, Events, Jitter, Policy, Unavailable, Warnings, log, logging_too, report
 from .protocol import BadAnswer, ErrorReply, encode
 
@@ -183,22 +183,20 @@ class Commands(Generic[D, B, F]):
         return self._ask(Request(encode(words), Decision.read, lambda why: self._policy.decide(key, cost, why), line, settle))
 
     def _settle(self, command: bytes, ticket: Optional[str], *words: bytes) -> Any:
-        asked = None if ticket is None else Request(encode([command, _text("lease or charge", ticket), *words]), _done, lambda why: None)
+        asked = None if ticket is None else Request(encode([command, _text("lease or charge", ticket), *words]), read_outcome, lambda why: None)
         return self._ask(asked)
 
     def _key_of(self, what: Union[str, Mapping[str, Value]]) -> str:
         return what if isinstance(what, str) else key_of(what, self._local_key)
 
-    def _finish(self, request: Request, reply: Any) -> Any:
-        """The answer to the caller. Raises BadAnswer."""
-        if isinstance(reply, Exception):
-            raise reply
-        if isinstance(reply, ErrorReply):
-            self._breaker.succeeded()  # it answers, if not what was hoped for
-            report(self.on_event, "error_reply", reply)
-            return request.instead(f"rationd has answered: {reply}")
-        answer = request.read(reply)
+    def _finish(self, request: Request, answer: Any) -> Any:
+        """What the caller gets. Raises Unavailable."""
+        if isinstance(answer, Exception):
+            raise answer
         self._breaker.succeeded()
+        if isinstance(answer, ErrorReply):  # it answers, if not what was hoped for
+            report(self.on_event, "error_reply", answer)
+            return request.instead(f"rationd has answered: {answer}")
         return answer
 
     def _fail(self, request: Request, why: Exception) -> Any:
@@ -299,12 +297,6 @@ def _attributes(attributes: Mapping[str, Value]) -> List[bytes]:
     if sum(map(len, words)) > MOST_TOTAL:
         words = [word[:MOST_TOTAL // len(words)] for word in words]
     return words
-
-
-def _done(reply: Any) -> bool:
-    if type(reply) is not int or reply not in (0, 1):
-        raise BadAnswer(f"neither 0 nor 1: {str(reply)[:80]}")
-    return reply == 1
 
 
 def _seconds_left(reply: Any) -> float:

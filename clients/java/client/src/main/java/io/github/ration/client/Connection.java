@@ -156,6 +156,9 @@ final class Connection {
                 made.await(until);
             }
         }
+        if (greeted.size() > address.repliesOfGreeting() || reader.isTorn()) {
+            throw new BadAnswer("more than a greeting");
+        }
         address.checkGreeting(greeted);
     }
 
@@ -361,7 +364,10 @@ final class Connection {
     }
 
     private static Object read(Slot slot, Object reply) throws BadAnswer {
-        return slot.request == null || reply instanceof Replies.Failure ? reply : slot.request.reading().read(reply);
+        if (reply instanceof Replies.Failure) {
+            return reply;
+        }
+        return slot.request == null ? RationClient.done(reply) : slot.request.reading().read(reply);
     }
 
     private static void settle(Slot slot, Object reply, Object answer) {

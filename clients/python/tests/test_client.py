@@ -289,6 +289,26 @@ def test_a_callback_that_fails_reaches_nobody(daemon):
         assert client.take("ann", "9 per hour").by == "rationd"
 
 
+def test_events_come_in_their_order():
+    """The caller that finds the end of a connection tells of it later than the thread that makes the next one."""
+    events, ended = [], threading.Event()
+
+    def answer_once(connection):
+        with connection.makefile("rb") as commands:
+            for name in ("hello", "seven"):
+                read_command(commands)
+                connection.sendall(TABLE["bytes"][name].encode())
+            connection.shutdown(socket.SHUT_RDWR)
+            ended.set()
+
+    with server(answer_once) as port, Client(f"ration://127.0.0.1:{port}", deadline=30.0, connections=1,
+                                             on_event=lambda name, _: events.append(name)) as client:
+        assert client.take("ann", "9 per hour").by == "rationd"
+        assert ended.wait(30)
+        assert client.take("ann", "9 per hour").by == "rationd"
+    assert events == ["connected", "disconnected", "connected", "disconnected"]
+
+
 def test_a_callback_may_ask(daemon):
     asked = []
     with Client(url_of(daemon), deadline=5.0, connections=1) as client:

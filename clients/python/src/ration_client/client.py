@@ -32,7 +32,7 @@ class _Connection:
         self.changed = threading.Condition(threading.Lock())
         self.socket: Optional[socket.socket] = None  # None: not connected
         self.link = Link(client.deadline)
-        self.connecting = self.reading = False
+        self.connecting = self.reading = self.telling = False
         self.next_attempt, self.why = 0.0, "not connected"
         self.events: List[Tuple[str, str]] = []  # to be reported without the lock
 
@@ -72,8 +72,9 @@ class _Connection:
                 self.socket, self.link, self.unsent = sock, Link(self.client.deadline), b""
                 self.link.send = self.send
                 self.jitter.reset()
+            self.events.append(("connect_failed" if why else "connected", why or self.client.address.url))
             self.changed.notify_all()
-        report(self.client.on_event, "connect_failed" if why else "connected", why or self.client.address.url)
+        self.tell()
 
     def open(self) -> socket.socket:
         address = self.client.address
@@ -124,8 +125,19 @@ class _Connection:
         self.close(f"bad answer: {error}")
 
     def tell(self) -> None:
-        while self.events:
-            report(self.client.on_event, *self.events.pop(0))
+        """Without the lock. One thread at a time, so that events come in their order; a callback that asks leaves them to it."""
+        with self.changed:
+            if self.telling:
+                return
+            self.telling = True
+        try:
+            while self.events:
+                report(self.client.on_event, *self.events.pop(0))
+        finally:
+            with self.changed:
+                self.telling = False
+        if self.events:  # since it has looked
+            self.tell()
 
     # --- one request ----------------------------------------------------------------------
 
@@ -269,6 +281,7 @@ class Client(Commands[Decision, Optional[bool], Optional[float]]):
         for connection in self._pool if self._pid == os.getpid() else []:
             with connection.changed:
                 connection.close("the client is closed")
+            connection.tell()
 
     def __enter__(self) -> "Client":
         return self

@@ -248,15 +248,17 @@ func (c *Client) settle(ctx context.Context, command, ticket string, words ...st
 	if ticket == "" {
 		return Unknown
 	}
-	return ask(ctx, c, &slot{}, append([]string{command, cut(ticket)}, words...), func(r reply) (Outcome, error) {
-		switch {
-		case r.kind == ':' && r.number == 1:
-			return Settled, nil
-		case r.kind == ':' && r.number == 0:
-			return Ended, nil
-		}
-		return Unknown, bad("neither 0 nor 1: %v", r)
-	}, func(string) Outcome { return Unknown })
+	return ask(ctx, c, &slot{}, append([]string{command, cut(ticket)}, words...), readOutcome, func(string) Outcome { return Unknown })
+}
+
+func readOutcome(r reply) (Outcome, error) {
+	switch {
+	case r.kind == ':' && r.number == 1:
+		return Settled, nil
+	case r.kind == ':' && r.number == 0:
+		return Ended, nil
+	}
+	return Unknown, bad("neither 0 nor 1: %v", r)
 }
 
 // ask sends a command, and answers what read makes of the reply, or what is there instead.
@@ -269,22 +271,24 @@ func ask[T any](ctx context.Context, c *Client, s *slot, words []string, read fu
 	if !c.breaker.admits() {
 		return instead("the breaker is open")
 	}
-	picked := c.pick()
-	r, l, err := picked.ask(ctx, s, encode(words...))
-	if err == nil && r.kind == '-' {
-		c.breaker.succeed() // it answers, if not what was hoped for
-		c.events.add("error_reply", r.text)
-		return instead("rationd has answered: " + r.text)
+	var answer T
+	refused, refusal := false, ""
+	s.read = func(r reply) (err error) {
+		if r.kind == '-' {
+			refused, refusal = true, r.text
+		} else {
+			answer, err = read(r)
+		}
+		return err
 	}
+	err := c.pick().ask(ctx, s, encode(words...))
 	if err == nil {
-		var answer T
-		if answer, err = read(r); err == nil {
-			c.breaker.succeed()
+		c.breaker.succeed() // also by an error: it answers, if not what was hoped for
+		if !refused {
 			return answer
 		}
-		picked.mu.Lock()
-		l.closeAfter(err)
-		picked.unlock()
+		c.events.add("error_reply", refusal)
+		return instead("rationd has answered: " + refusal)
 	}
 	if ctx.Err() == nil { // a caller that has no time is no failure of rationd
 		c.breaker.fail(err.Error())

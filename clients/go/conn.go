@@ -32,14 +32,26 @@ type slot struct {
 	sent, ends time.Time
 	late       func(reply) // set: nobody waits any more
 	over       bool
-	done       chan struct{} // has one item when it is over
-	reply      reply
-	err        error // no reply: the connection is lost
+	done       chan struct{}     // has one item when it is over
+	read       func(reply) error // what the reply means; nil: it is an outcome, and nobody waits for it
+	err        error             // no reply: the connection is lost
 }
 
-func (s *slot) finish(r reply, err error) {
-	s.over, s.reply, s.err = true, r, err
+func (s *slot) finish(err error) {
+	s.over, s.err = true, err
 	s.done <- struct{}{}
+}
+
+// accept tells whether a reply can be that of the request.
+func (s *slot) accept(r reply) error {
+	if s.read != nil {
+		return s.read(r)
+	}
+	if r.kind == '-' {
+		return nil
+	}
+	_, err := readOutcome(r)
+	return err
 }
 
 // conn lives as long as its client, and has one link after the other.
@@ -173,12 +185,12 @@ func (l *link) close(why string) {
 	l.client.events.add("disconnected", why)
 	for _, s := range l.owed {
 		if s.late == nil {
-			s.finish(reply{}, errors.New(why))
+			s.finish(errors.New(why))
 		}
 	}
 	for _, s := range l.lines {
 		if s.late == nil {
-			s.finish(reply{}, errors.New(why))
+			s.finish(errors.New(why))
 		}
 	}
 	l.owed, l.lines, l.unsent = nil, nil, nil
@@ -205,14 +217,14 @@ func (l *link) silent() bool {
 
 // --- one request --------------------------------------------------------------------------
 
-// ask returns the reply and the link that it came on, or why there is none.
-func (c *conn) ask(ctx context.Context, s *slot, command []byte) (reply, *link, error) {
+// ask returns when the slot has read its reply, or why there is none.
+func (c *conn) ask(ctx context.Context, s *slot, command []byte) error {
 	c.mu.Lock()
 	ends := s.ends // it changes when the request stands in line
 	l, err := c.ready(ctx, ends)
 	if err != nil {
 		c.unlock()
-		return reply{}, nil, err
+		return err
 	}
 	s.done, s.sent = make(chan struct{}, 1), time.Now()
 	l.send(s, command)
@@ -224,13 +236,13 @@ func (c *conn) ask(ctx context.Context, s *slot, command []byte) (reply, *link, 
 		err := errDeadline
 		select {
 		case <-s.done:
-			return s.reply, l, s.err
+			return s.err
 		case <-ctx.Done():
 			err = ctx.Err()
 		case <-timer.C:
 		}
 		if rest := l.giveUp(s, err); rest <= 0 {
-			return s.reply, l, s.err
+			return s.err
 		} else {
 			timer.Reset(rest)
 		}
@@ -398,8 +410,14 @@ func (l *link) take(r reply) error {
 	s := l.owed[0]
 	waits := s.line != 0 && r.kind == '*' && len(r.items) == 3 && r.items[0].text == "WAIT" && r.items[1].number == float64(s.line)
 	if waits && (r.items[2].kind != ':' || r.items[2].number < 0 || r.items[2].number > mostWait) {
-		return bad("no time to wait: %v", r) // before it leaves the queue: all that are in it are answered at once
+		return bad("no time to wait: %v", r)
 	}
+	if !waits {
+		if err := s.accept(r); err != nil {
+			return err
+		}
+	}
+	// Not before: after a bad answer all that are in the queue are answered at once.
 	if l.owed[0] = nil; len(l.owed) == 1 {
 		l.owed = l.owed[:0] // its memory is used again
 	} else {
@@ -422,6 +440,9 @@ func (l *link) takeTurn(push reply) error {
 	if len(push.items) == 3 && push.items[0].text == "ration.turn" && push.items[1].kind == ':' {
 		id := int64(push.items[1].number)
 		if s := l.lines[id]; s != nil {
+			if err := s.accept(push.items[2]); err != nil {
+				return err
+			}
 			delete(l.lines, id)
 			s.give(push.items[2])
 			return nil
@@ -434,7 +455,7 @@ func (s *slot) give(r reply) {
 	if s.late != nil {
 		s.late(r)
 	} else {
-		s.finish(r, nil)
+		s.finish(nil)
 	}
 }
 

@@ -114,6 +114,9 @@ func newAddress(o Options) (*address, error) {
 	case u.Scheme != "unix" && strings.Trim(u.Path, "/") != "":
 		return nil, fmt.Errorf("an address ends with its port: %q in %q means nothing", u.Path, a.url)
 	}
+	if u.Scheme != "rations" && o.TLS != nil {
+		return nil, fmt.Errorf("TLS is for an address that begins with rations://, found %q", a.url)
+	}
 	if u.Scheme == "rations" {
 		a.tls = &tls.Config{}
 		if o.TLS != nil {

@@ -156,6 +156,11 @@ type (
 		http.Hijacker
 		io.ReaderFrom
 	}
+	hijacker struct { // of middleware before us that has no ReaderFrom
+		*recorder
+		http.Flusher
+		http.Hijacker
+	}
 	writer2 struct {
 		*recorder
 		http.Flusher
@@ -167,11 +172,14 @@ type (
 	}
 )
 
-// Hijack: from then on the connection is the handler's.
-func (w writer1) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	conn, buffer, err := w.Hijacker.Hijack()
-	if err == nil && !w.sent {
-		w.status, w.sent = http.StatusSwitchingProtocols, true
+func (w writer1) Hijack() (net.Conn, *bufio.ReadWriter, error)  { return w.hijack(w.Hijacker) }
+func (w hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) { return w.hijack(w.Hijacker) }
+
+// hijack: from then on the connection is the handler's.
+func (r *recorder) hijack(from http.Hijacker) (net.Conn, *bufio.ReadWriter, error) {
+	conn, buffer, err := from.Hijack()
+	if err == nil && !r.sent {
+		r.status, r.sent = http.StatusSwitchingProtocols, true
 	}
 	return conn, buffer, err
 }
@@ -185,6 +193,8 @@ func (r *recorder) like(w http.ResponseWriter) http.ResponseWriter {
 	switch {
 	case flushes && hijacks && reads:
 		return writer1{r, flush, hijack, from}
+	case flushes && hijacks:
+		return hijacker{r, flush, hijack}
 	case flushes && pushes:
 		return writer2{r, flush, push}
 	case flushes:

@@ -124,9 +124,10 @@ func TestTheDeadlineOfAContextCounts(t *testing.T) {
 func TestACallerThatGivesUpInLineLeavesIt(t *testing.T) {
 	t.Parallel()
 	table := readTable(t)
+	late := "%10" + strings.TrimPrefix(table.Bytes["seven"].(string), "%8")
 	for left, want := range map[string][]string{
 		":1\r\n": {"RATION.LEAVE 1"},
-		":0\r\n>3\r\n$11\r\nration.turn\r\n:1\r\n%2\r\n$5\r\nlease\r\n$1\r\nL\r\n$4\r\nturn\r\n$1\r\nT\r\n": {"RATION.LEAVE 1", "RATION.RELEASE L", "RATION.REFUND T"},
+		":0\r\n>3\r\n$11\r\nration.turn\r\n:1\r\n" + late + "$5\r\nlease\r\n$1\r\nL\r\n$4\r\nturn\r\n$1\r\nT\r\n": {"RATION.LEAVE 1", "RATION.RELEASE L", "RATION.REFUND T"},
 	} {
 		answers := []any{"*3\r\n$4\r\nWAIT\r\n:1\r\n:50000\r\n", left, ":1\r\n", ":1\r\n"}[:len(want)+1]
 		fake := must(startFake(map[string]any{"answers": append(answers, "<six>")}, table.Bytes))
@@ -319,6 +320,9 @@ func TestTLS(t *testing.T) {
 		if each != 79+i {
 			t.Fatal(left)
 		}
+	}
+	if _, err := ration.New(ration.Options{URL: "ration://" + daemon.Address, TLS: &tls.Config{RootCAs: trust}}); err == nil {
+		t.Error("TLS without rations:// is none")
 	}
 	stranger := newClient(t, ration.Options{URL: url})
 	if d := must(stranger.Take(background, "ann", "9 per hour")); d.By != "policy" || !strings.Contains(d.Why, "certificate") {

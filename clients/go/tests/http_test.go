@@ -102,6 +102,24 @@ func TestAWriterCanDoWhatTheServersCan(t *testing.T) {
 	}
 }
 
+// Also if other middleware has left out something that we do not need.
+func TestAHandlerHijacksBehindOtherMiddleware(t *testing.T) {
+	t.Parallel()
+	hijacks := false
+	limited, _ := site(t, false, func(w http.ResponseWriter, _ *http.Request) { _, hijacks = w.(http.Hijacker) })
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		limited.Config.Handler.ServeHTTP(struct {
+			http.ResponseWriter
+			http.Flusher
+			http.Hijacker
+		}{w, w.(http.Flusher), w.(http.Hijacker)}, r)
+	}))
+	defer server.Close()
+	if get(t, "GET", server.URL+"/reported"); !hijacks {
+		t.Error("the handler cannot hijack")
+	}
+}
+
 func TestAHijackedConnectionIsTheHandlers(t *testing.T) {
 	t.Parallel()
 	server, client := site(t, false, func(w http.ResponseWriter, r *http.Request) {

@@ -163,6 +163,13 @@ class Core {
         this.finish(call, answer);
     }
 
+    /** Of a reply that nobody waits for. Throws BadAnswer: then it is not that of this call, nor are those behind it of theirs. */
+    check(call, reply) {
+        if (!(reply instanceof ErrorReply)) {
+            (call.kind ?? OUTCOME).read(reply);
+        }
+    }
+
     fail(call, why) {
         if (!call.over) {
             this.breaker.fail(why);

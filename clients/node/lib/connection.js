@@ -277,6 +277,7 @@ class Link {
 
     give(call, reply) {
         if (call.over) {
+            this.client.check(call, reply);
             this.drop(call, reply);
         } else {
             this.client.answer(call, reply);

@@ -87,6 +87,9 @@ class Address {
         this.place = path === undefined ? { host: host.replace(/[[\]]/g, ""), port } : { path };
         this.url = path === undefined ? `${scheme}://${host}:${port}` : `unix:${path}`;
         this.tls = scheme === "rations" ? tls ?? {} : null;
+        if (tls !== null && this.tls === null) {
+            throw new TypeError(`tls is for an address that begins with rations://, found ${JSON.stringify(this.url)}`);
+        }
     }
 
     /** What a connection begins with, and how many replies it draws; the last one is that of HELLO. */

@@ -248,7 +248,7 @@ test("wrong settings say what was found and what would be right", () => {
         [{ localKey: "ip" }, /localKey must be a list/], [{ onEvent: 5 }, /onEvent must be a function/], [{ token: 5 }, /token must be a text/],
         [{ url: "ration://:secret@" }, /the address must be ration:\/\/host:port.*found "ration:\/\/"$/], [{ url: "unix:" }, /unix:\/path/],
         [{ url: "ration://h:70000" }, /found "ration:\/\/h:70000"/], [{ url: "http://h" }, /ration:\/\//], [{ url: 5 }, /found "5"/],
-        [{ url: "rations://h", tls: { ca: "none", cert: "no certificate" } }, /PEM|no start line/i], ["ration://h", /settings must be an object such as/],
+        [{ url: "rations://h", tls: { ca: "none", cert: "no certificate" } }, /PEM|no start line/i], [{ url: "ration://h", tls: {} }, /tls .* rations:\/\/, found "ration:\/\/h:6380"/], ["ration://h", /settings must be an object such as/],
     ]) {
         assert.throws(() => new Client(settings), message, JSON.stringify(settings));
     }

@@ -12,6 +12,7 @@ import time
 
 import pytest
 from daemon import Daemon, wait_for
+from fake_rationd import read_command
 from runner import TABLE
 from test_tls import Authority, has_tls
 
@@ -124,7 +125,6 @@ def test_a_client_of_asyncio_goes_on_in_another_loop(daemon):
     assert [asyncio.run(client.take("ann", "9 per hour")).remaining for _ in range(3)] == [8, 7, 6]
 
 
-@pytest.mark.skipif(not has_tls(), reason="this build has no TLS")
 @contextlib.contextmanager
 def slow_server():
     """Greets, and then reads a little at a time, as long as the event is set. Its kernel takes little."""
@@ -195,6 +195,66 @@ def test_a_server_that_reads_nothing_costs_the_deadline(small_buffers):
         assert "disconnected" in events
 
 
+@contextlib.contextmanager
+def server(serve):
+    """Each connection in a thread of its own. Gives its port."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve_one(connection):
+        with connection, contextlib.suppress(OSError):
+            serve(connection)
+
+    def accept():
+        with contextlib.suppress(OSError):
+            while True:
+                threading.Thread(target=serve_one, args=listener.accept()[:1], daemon=True).start()
+
+    threading.Thread(target=accept, daemon=True).start()
+    try:
+        yield listener.getsockname()[1]
+    finally:
+        listener.shutdown(socket.SHUT_RDWR)
+        listener.close()
+
+
+def test_a_greeting_that_drips_is_given_up():
+    def drip(connection):
+        connection.recv(4096)
+        while True:
+            connection.sendall(b"%")
+            time.sleep(0.2)
+
+    events = []
+    with server(drip) as port, Client(f"ration://127.0.0.1:{port}", deadline=0.1, on_event=lambda *event: events.append(event)) as client:
+        assert "longer than the deadline" in client.take("ann", "9 per hour").why
+        wait_for(lambda: events, "the end of the attempt", 30)
+        assert events[0][0] == "connect_failed"
+
+
+@pytest.mark.skipif(not has_tls(), reason="this build has no TLS")
+def test_with_tls_asyncio_does_not_take_the_next_connection_for_the_last_one(tmp_path):
+    authority = Authority(tmp_path)
+    cert, key = authority.sign("server")
+    context, answers = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), [":1\r\n", TABLE["bytes"]["seven"]]
+    context.load_cert_chain(cert, key)
+    trust = ssl.create_default_context(cafile=str(authority.file))
+    trust.verify_flags &= ~ssl.VERIFY_X509_STRICT
+
+    def serve(connection):
+        with context.wrap_socket(connection, server_side=True) as secure, secure.makefile("rb") as commands:
+            while (words := read_command(commands)) is not None:
+                secure.sendall((TABLE["bytes"]["hello"] if words[0] == b"HELLO" else answers.pop(0)).encode())
+
+    async def main(port):
+        async with AsyncClient(f"rations://127.0.0.1:{port}", deadline=5.0, connections=1, tls=trust) as client:
+            return [(await client.take("ann", "9 per hour")).why for _ in range(2)]
+
+    with server(serve) as port:
+        bad, good = asyncio.run(main(port))
+    assert "bad answer" in bad and good == ""
+
+
+@pytest.mark.skipif(not has_tls(), reason="this build has no TLS")
 def test_tls(tmp_path):
     authority = Authority(tmp_path)
     cert, key = authority.sign("server")
@@ -227,6 +287,26 @@ def test_a_callback_that_fails_reaches_nobody(daemon):
 
     with Client(url_of(daemon), deadline=5.0, on_event=fail) as client:
         assert client.take("ann", "9 per hour").by == "rationd"
+
+
+def test_events_come_in_their_order():
+    """The caller that finds the end of a connection tells of it later than the thread that makes the next one."""
+    events, ended = [], threading.Event()
+
+    def answer_once(connection):
+        with connection.makefile("rb") as commands:
+            for name in ("hello", "seven"):
+                read_command(commands)
+                connection.sendall(TABLE["bytes"][name].encode())
+            connection.shutdown(socket.SHUT_RDWR)
+            ended.set()
+
+    with server(answer_once) as port, Client(f"ration://127.0.0.1:{port}", deadline=30.0, connections=1,
+                                             on_event=lambda name, _: events.append(name)) as client:
+        assert client.take("ann", "9 per hour").by == "rationd"
+        assert ended.wait(30)
+        assert client.take("ann", "9 per hour").by == "rationd"
+    assert events == ["connected", "disconnected", "connected", "disconnected"]
 
 
 def test_a_callback_may_ask(daemon):
@@ -284,10 +364,18 @@ def test_a_local_limit_must_be_one(text):
     ({"local_key": "user"}, r"a list of names, such as \['user'\]"),
     ({"on_event": 7}, "on_event must be a function"),
     ({"tls": True}, "tls must be an ssl.SSLContext"),
+    ({"tls": ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)}, "tls is for an address that begins with rations://, found 'ration://127.0.0.1:6380'"),
 ])
 def test_a_wrong_setting_says_what_would_be_right(settings, message):
     with pytest.raises(ValueError, match=message):
         Client(**settings)
+
+
+def test_half_a_character_is_no_error(daemon):
+    """JSON may have it."""
+    with Client(url_of(daemon), deadline=5.0) as client:
+        assert client.check({"ip": "192.0.2.7", "user": "a\ud800"}).by == "rationd"
+        assert [client.take(key, "9 per hour").remaining for key in ("\ud800", "\ud800", "\ud801")] == [8, 7, 8]
 
 
 def test_attributes_are_a_mapping():

@@ -3,6 +3,7 @@
 
 import asyncio
 import io
+import time
 
 import frameworks
 import pytest
@@ -117,6 +118,51 @@ def test_head_is_refused_without_a_body(make, url):
         assert int(headers["Content-Length"]) > 0 and "Retry-After" in headers
 
 
+def test_an_application_of_wsgi_that_fails_before_its_body_is_charged_as_a_500(url):
+    from ration_client.wsgi import RationMiddleware
+
+    def fail():
+        raise frameworks.Broken("before the server has sent anything")
+        yield b""
+
+    def app(environ, start_response):
+        start_response("200 OK", [])
+        return fail()
+
+    with Client(url, deadline=5.0) as client:
+        limited = RationMiddleware(app, client)
+        _, _, body = ask(limited, "/fail")
+        with pytest.raises(frameworks.Broken):
+            list(body)
+        body.close()
+        assert ask(limited, "/fail")[0] == 429
+
+
+def test_a_thread_that_is_stopped_in_its_delay_gives_its_place_back(url, monkeypatch):
+    """By a signal, or a timeout of gevent."""
+    import ration_client.wsgi
+
+    class Stopped(BaseException):
+        pass
+
+    def stop(_):
+        raise Stopped
+
+    with Client(url, deadline=5.0) as client:
+        check = client.check
+
+        def check_with_delay(*args, **named):
+            decision = check(*args, **named)
+            decision.delay = 1.0
+            return decision
+
+        monkeypatch.setattr(client, "check", check_with_delay)
+        monkeypatch.setattr(ration_client.wsgi.time, "sleep", stop)
+        with pytest.raises(Stopped):
+            ask(wsgi_app(client), "/stream")
+        assert place_is_free(url)
+
+
 # --- ASGI ----------------------------------------------------------------------------------------
 
 
@@ -155,6 +201,36 @@ def test_places_are_free_when_an_asgi_stream_has_ended_or_its_task(url):
             with pytest.raises(asyncio.CancelledError):
                 await task
             assert await asyncio.to_thread(place_is_free, url)
+
+    asyncio.run(main())
+
+
+def test_a_task_that_is_cancelled_while_it_gives_its_place_back_gives_it_back(url):
+    from ration_client.asgi import RationMiddleware
+
+    async def app(scope, receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"ok"})
+
+    async def main():
+        async with AsyncClient(url, deadline=5.0) as client:
+            asked, release = asyncio.Event(), client.release
+
+            async def slow_release(lease):
+                asked.set()
+                await asyncio.sleep(0.05)
+                return await release(lease)
+
+            client.release = slow_release
+            task = asyncio.create_task(call(RationMiddleware(app, client), scope_of("/stream"), []))
+            await asked.wait()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            until = time.monotonic() + 30
+            while not await asyncio.to_thread(place_is_free, url):
+                assert time.monotonic() < until
+                await asyncio.sleep(0.01)
 
     asyncio.run(main())
 

@@ -18,14 +18,51 @@ MOST_UNSENT = 1 << 20  # bytes that rationd has not taken
 NEXT_ADDRESS_SECONDS = 0.25  # after which the next address of a name is tried, too
 
 
-class _Connection(asyncio.Protocol):
+class _Stream(asyncio.Protocol):
+    """One attempt to connect, and what comes of it. It knows its connection; what asyncio says of an old one reaches no new one."""
+
+    def __init__(self, connection: "_Connection") -> None:
+        self.connection, self.greeting = connection, connection.loop.create_future()
+        self.reader, self.greeted = Reader(), []  # type: ignore[var-annotated]
+        self.why = ""  # why it is of no use, while nobody has it
+
+    def data_received(self, data: bytes) -> None:
+        if self.connection.stream is self:
+            self.connection.receive(data)
+        elif self.greeting.done():
+            self.why = "more than a greeting"
+        else:
+            try:
+                self.greet(data)
+            except BadAnswer as error:
+                self.why = str(error)
+                self.greeting.set_result(None)  # connect() looks why
+
+    def greet(self, data: bytes) -> None:
+        address = self.connection.client.address
+        count = address.greeting()[1]
+        self.greeted += self.reader.feed(data)
+        if len(self.greeted) >= count:
+            if len(self.greeted) > count or self.reader.torn:
+                raise BadAnswer("more than a greeting")
+            address.check_greeting(self.greeted)
+            self.greeting.set_result(None)
+
+    def connection_lost(self, error: Optional[Exception]) -> None:
+        self.why = f"it closes the connection{f': {error}' if error else ''}"
+        if self.connection.stream is self:
+            self.connection.close(f"connection lost: {error or 'rationd has closed it'}")
+        elif not self.greeting.done():
+            self.greeting.set_result(None)
+
+
+class _Connection:
     def __init__(self, client: "AsyncClient", loop: asyncio.AbstractEventLoop) -> None:
         self.client, self.loop, self.jitter = client, loop, client._jitter()
         self.transport: Optional[asyncio.Transport] = None  # None: not connected
+        self.stream: Optional[_Stream] = None  # the same
         self.link = Link(client.deadline)
         self.attempt: Optional["asyncio.Task[None]"] = None
-        self.greeting: Optional["asyncio.Future[None]"] = None
-        self.greeted: List[Any] = []
         self.next_attempt, self.why = 0.0, "not connected"
 
     # --- its life -------------------------------------------------------------------------
@@ -37,38 +74,39 @@ class _Connection(asyncio.Protocol):
             self.attempt = self.loop.create_task(self.connect())
 
     async def connect(self) -> None:
-        transport, why = None, ""
-        self.greeting, self.greeted, self.reader = self.loop.create_future(), [], Reader()
+        transport, why, stream = None, "", _Stream(self)
         try:
-            transport = await asyncio.wait_for(self.open(), CONNECT_SECONDS)
+            transport = await asyncio.wait_for(self.open(stream), CONNECT_SECONDS)
             transport.write(self.client.address.greeting()[0])
-            await asyncio.wait_for(self.greeting, CONNECT_SECONDS)
-        except (OSError, BadAnswer, UnicodeError, asyncio.TimeoutError) as error:
+            await asyncio.wait_for(stream.greeting, CONNECT_SECONDS)
+            if stream.why:
+                raise BadAnswer(stream.why)
+        except (OSError, BadAnswer, ValueError, asyncio.TimeoutError) as error:
             why = self.client.address.why_not(error)
         finally:
-            self.attempt = self.greeting = None
+            self.attempt = None
             if transport is not None and (why or self.client._closed):
                 transport.abort()
         if why:
             self.next_attempt, self.why = time.monotonic() + self.jitter.next(), why
         elif not self.client._closed:
-            self.transport, self.link = transport, Link(self.client.deadline)
+            self.transport, self.stream, self.link = transport, stream, Link(self.client.deadline)
             self.link.send = self.send
             self.jitter.reset()
         report(self.client.on_event, "connect_failed" if why else "connected", why or self.client.address.url)
 
-    async def open(self) -> Any:
+    async def open(self, stream: _Stream) -> Any:
         address = self.client.address
         if address.path is not None:
-            transport, _ = await self.loop.create_unix_connection(lambda: self, address.path)
+            transport, _ = await self.loop.create_unix_connection(lambda: stream, address.path)
         else:
             transport, _ = await self.loop.create_connection(
-                lambda: self, address.host, address.port, ssl=address.tls, happy_eyeballs_delay=NEXT_ADDRESS_SECONDS)
+                lambda: stream, address.host, address.port, ssl=address.tls, happy_eyeballs_delay=NEXT_ADDRESS_SECONDS)
         return transport
 
     def close(self, why: str) -> None:
         """All that wait learn why."""
-        transport, self.transport = self.transport, None
+        transport, self.transport, self.stream = self.transport, None, None
         if transport is not None:
             self.why = why
             transport.abort()
@@ -79,28 +117,11 @@ class _Connection(asyncio.Protocol):
         report(self.client.on_event, "bad_answer", str(error))
         self.close(f"bad answer: {error}")
 
-    # --- called by asyncio ----------------------------------------------------------------
-
-    def data_received(self, data: bytes) -> None:
+    def receive(self, data: bytes) -> None:
         try:
-            if self.greeting is not None and not self.greeting.done():
-                self.greeted += self.reader.feed(data)
-                if len(self.greeted) >= self.client.address.greeting()[1]:
-                    self.client.address.check_greeting(self.greeted)
-                    self.greeting.set_result(None)
-            elif self.transport is not None:
-                self.link.feed(data)
+            self.link.feed(data)
         except BadAnswer as error:
-            if self.greeting is not None and not self.greeting.done():
-                self.greeting.set_exception(error)
-            else:
-                self.close_after(error)
-
-    def connection_lost(self, error: Optional[Exception]) -> None:
-        if self.greeting is not None and not self.greeting.done():
-            self.greeting.set_exception(BadAnswer("it closes the connection"))
-        else:
-            self.close(f"connection lost: {error or 'rationd has closed it'}")
+            self.close_after(error)
 
     # --- one request ----------------------------------------------------------------------
 
@@ -168,9 +189,6 @@ class AsyncClient(Commands[Awaitable[Decision], Awaitable[Optional[bool]], Await
         try:
             return self._finish(request, await connection.ask(request, ends))
         except Unavailable as why:
-            return self._fail(request, why)
-        except BadAnswer as why:
-            connection.close_after(why)
             return self._fail(request, why)
 
     def _pick(self) -> _Connection:

@@ -24,6 +24,7 @@ class RationMiddleware:
                  wait: Optional[float] = None) -> None:
         check_limiter(limiter, is_async=True)
         self.app, self.limiter, self.settings = app, limiter, Settings(attributes, skip, wait)
+        self.endings: "set[asyncio.Task[None]]" = set()  # a loop by itself does not keep its tasks
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] not in ("http", "websocket") or skips(self.settings, scope):
@@ -47,8 +48,11 @@ class RationMiddleware:
                 await asyncio.sleep(decision.delay)
             await self.app(scope, receive, send_on)
         finally:
-            for call in ending.calls():
-                await call
+            if ending.due:  # in a task of its own: that of the request may be cancelled meanwhile
+                task = asyncio.ensure_future(_tell(ending))
+                self.endings.add(task)
+                task.add_done_callback(self.endings.discard)
+                await asyncio.shield(task)
 
     def _attributes(self, scope: Any) -> Any:
         client, query = scope.get("client"), scope.get("query_string", b"").decode("latin-1")
@@ -65,6 +69,11 @@ class RationMiddleware:
         status, headers, body = refusal(decision, scope["method"], _header(scope, b"accept"))
         await send({"type": "http.response.start", "status": status, "headers": _bytes(headers)})
         await send({"type": "http.response.body", "body": body})
+
+
+async def _tell(ending: Ending) -> None:
+    for call in ending.calls():
+        await call
 
 
 def _header(scope: Any, name: bytes) -> "list[str]":

@@ -32,7 +32,7 @@ class _Connection:
         self.changed = threading.Condition(threading.Lock())
         self.socket: Optional[socket.socket] = None  # None: not connected
         self.link = Link(client.deadline)
-        self.connecting = self.reading = False
+        self.connecting = self.reading = self.telling = False
         self.next_attempt, self.why = 0.0, "not connected"
         self.events: List[Tuple[str, str]] = []  # to be reported without the lock
 
@@ -55,7 +55,7 @@ class _Connection:
             sock = self.open()
             self.greet(sock)
             why = ""
-        except (OSError, BadAnswer, UnicodeError) as error:
+        except (OSError, BadAnswer, ValueError) as error:
             why = self.client.address.why_not(error)
             if sock is not None:
                 sock.close()
@@ -72,8 +72,9 @@ class _Connection:
                 self.socket, self.link, self.unsent = sock, Link(self.client.deadline), b""
                 self.link.send = self.send
                 self.jitter.reset()
+            self.events.append(("connect_failed" if why else "connected", why or self.client.address.url))
             self.changed.notify_all()
-        report(self.client.on_event, "connect_failed" if why else "connected", why or self.client.address.url)
+        self.tell()
 
     def open(self) -> socket.socket:
         address = self.client.address
@@ -89,12 +90,18 @@ class _Connection:
     def greet(self, sock: socket.socket) -> None:
         greeting, count = self.client.address.greeting()
         reader, replies = Reader(), []  # type: ignore[var-annotated]
+        ends = time.monotonic() + CONNECT_SECONDS
         sock.sendall(greeting)
         while len(replies) < count:
+            sock.settimeout(max(0.001, ends - time.monotonic()))
             data = sock.recv(65536)
             if not data:
                 raise BadAnswer("it closes the connection")
             replies += reader.feed(data)
+            if len(replies) < count and time.monotonic() >= ends:
+                raise BadAnswer("no greeting in time")
+        if len(replies) > count or reader.torn:
+            raise BadAnswer("more than a greeting")
         self.client.address.check_greeting(replies)
 
     def close(self, why: str) -> None:
@@ -118,8 +125,19 @@ class _Connection:
         self.close(f"bad answer: {error}")
 
     def tell(self) -> None:
-        while self.events:
-            report(self.client.on_event, *self.events.pop(0))
+        """Without the lock. One thread at a time, so that events come in their order; a callback that asks leaves them to it."""
+        with self.changed:
+            if self.telling:
+                return
+            self.telling = True
+        try:
+            while self.events:
+                report(self.client.on_event, *self.events.pop(0))
+        finally:
+            with self.changed:
+                self.telling = False
+        if self.events:  # since it has looked
+            self.tell()
 
     # --- one request ----------------------------------------------------------------------
 
@@ -134,9 +152,9 @@ class _Connection:
                     self.await_room(slot)
                 while not slot.done:
                     self.await_reply(slot)
-            finally:
-                if not slot.done:
-                    self.link.abandon(slot)
+            except BaseException:  # the deadline, or a signal or a timeout of a greenlet, also when the reply has just come
+                self.link.abandon(slot)
+                raise
             return slot.answer
 
     def make_ready(self, ends: float) -> None:
@@ -242,10 +260,6 @@ class Client(Commands[Decision, Optional[bool], Optional[float]]):
             return self._finish(request, connection.ask(request, ends))
         except Unavailable as why:
             return self._fail(request, why)
-        except BadAnswer as why:
-            with connection.changed:
-                connection.close_after(why)
-            return self._fail(request, why)
         finally:
             if connection.events:
                 connection.tell()
@@ -267,6 +281,7 @@ class Client(Commands[Decision, Optional[bool], Optional[float]]):
         for connection in self._pool if self._pid == os.getpid() else []:
             with connection.changed:
                 connection.close("the client is closed")
+            connection.tell()
 
     def __enter__(self) -> "Client":
         return self

@@ -10,7 +10,7 @@ from typing import Any, Callable, Generic, Iterable, List, Mapping, Optional, Se
 from urllib.parse import unquote, urlsplit
 
 from .decision import Decision
-from .link import Request
+from .link import Request, read_outcome
 from .policy import Breaker, Events, Jitter, Policy, Unavailable, Warnings, log, logging_too, report
 from .protocol import BadAnswer, ErrorReply, encode
 
@@ -44,10 +44,12 @@ class Address:
             raise ValueError(f"a token comes behind a colon: {parts.scheme}://:token@host or {parts.scheme}://name:token@host")
         if tls is not None and not isinstance(tls, ssl.SSLContext):
             raise ValueError(f"tls must be an ssl.SSLContext, found {tls!r}; the address says by rations:// that TLS is spoken")
+        if tls is not None and parts.scheme != "rations":
+            raise ValueError(f"tls is for an address that begins with rations://, found {found!r}")
         self.url = found
         self.path = parts.path if parts.scheme == "unix" else None
         self.host, self.port = parts.hostname or "", port
-        self.tls = tls if tls is not None or parts.scheme != "rations" else ssl.create_default_context()
+        self.tls = None if parts.scheme != "rations" else tls if tls is not None else ssl.create_default_context()
         self.name, self.token = unquote(parts.username or ""), token or unquote(parts.password or "")
 
     def greeting(self) -> Tuple[bytes, int]:
@@ -181,22 +183,20 @@ class Commands(Generic[D, B, F]):
         return self._ask(Request(encode(words), Decision.read, lambda why: self._policy.decide(key, cost, why), line, settle))
 
     def _settle(self, command: bytes, ticket: Optional[str], *words: bytes) -> Any:
-        asked = None if ticket is None else Request(encode([command, _text("lease or charge", ticket), *words]), _done, lambda why: None)
+        asked = None if ticket is None else Request(encode([command, _text("lease or charge", ticket), *words]), read_outcome, lambda why: None)
         return self._ask(asked)
 
     def _key_of(self, what: Union[str, Mapping[str, Value]]) -> str:
         return what if isinstance(what, str) else key_of(what, self._local_key)
 
-    def _finish(self, request: Request, reply: Any) -> Any:
-        """The answer to the caller. Raises BadAnswer."""
-        if isinstance(reply, Exception):
-            raise reply
-        if isinstance(reply, ErrorReply):
-            self._breaker.succeeded()  # it answers, if not what was hoped for
-            report(self.on_event, "error_reply", reply)
-            return request.instead(f"rationd has answered: {reply}")
-        answer = request.read(reply)
+    def _finish(self, request: Request, answer: Any) -> Any:
+        """What the caller gets. Raises Unavailable."""
+        if isinstance(answer, Exception):
+            raise answer
         self._breaker.succeeded()
+        if isinstance(answer, ErrorReply):  # it answers, if not what was hoped for
+            report(self.on_event, "error_reply", answer)
+            return request.instead(f"rationd has answered: {answer}")
         return answer
 
     def _fail(self, request: Request, why: Exception) -> Any:
@@ -207,8 +207,17 @@ class Commands(Generic[D, B, F]):
 def _text(name: str, value: Any, empty: bool = False) -> bytes:
     if not isinstance(value, (str, bytes)) or not (value or empty):
         raise ValueError(f"{name} must be a text{'' if empty else ' that is not empty'}, found {value!r}")
-    data = value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value
-    return data[:MOST_VALUE]
+    return _bytes(value)[:MOST_VALUE]
+
+
+def _bytes(value: Union[str, bytes]) -> bytes:
+    """Half a character, as JSON may have it ("\\ud800"), is no error: it comes from outside."""
+    if isinstance(value, bytes):
+        return value
+    try:
+        return value.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return value.encode("utf-8", "surrogatepass")
 
 
 def _key(value: Any) -> bytes:
@@ -269,7 +278,7 @@ def value_bytes(name: str, value: Value) -> bytes:
         value = str(value).lower()
     elif not isinstance(value, (str, bytes)):
         raise ValueError(f"attribute {name} must be a text, a number or a boolean, found {value!r}")
-    return (value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value)[:MOST_VALUE]
+    return _bytes(value)[:MOST_VALUE]
 
 
 def check_mapping(attributes: Any) -> None:
@@ -288,12 +297,6 @@ def _attributes(attributes: Mapping[str, Value]) -> List[bytes]:
     if sum(map(len, words)) > MOST_TOTAL:
         words = [word[:MOST_TOTAL // len(words)] for word in words]
     return words
-
-
-def _done(reply: Any) -> bool:
-    if type(reply) is not int or reply not in (0, 1):
-        raise BadAnswer(f"neither 0 nor 1: {str(reply)[:80]}")
-    return reply == 1
 
 
 def _seconds_left(reply: Any) -> float:

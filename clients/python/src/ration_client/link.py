@@ -7,7 +7,7 @@ import time
 from collections import deque
 from typing import Any, Callable, Deque, Dict, NamedTuple, Optional
 
-from .protocol import BadAnswer, Push, Reader, encode
+from .protocol import BadAnswer, ErrorReply, Push, Reader, encode
 
 MOST_WAIT = 60_000  # milliseconds in line
 
@@ -23,21 +23,34 @@ class Request(NamedTuple):
 class Slot:
     """The place of a request among those that await their replies."""
 
-    __slots__ = ("request", "ends", "sent", "done", "answer", "late", "wake")
+    __slots__ = ("request", "ends", "sent", "done", "answer", "reply", "late", "wake")
 
     def __init__(self, request: Optional[Request], ends: float) -> None:
         self.request, self.ends, self.sent = request, ends, time.monotonic()
-        self.done, self.answer = False, None
+        self.done, self.answer, self.reply = False, None, None
         self.late: Optional[Callable[[Any], None]] = None  # set: nobody waits any more
         self.wake: Callable[[], None] = _nothing
 
-    def settle(self, answer: Any) -> None:
-        self.done, self.answer = True, answer
+    def settle(self, answer: Any, reply: Any = None) -> None:
+        """`answer` is what was read of the reply, an ErrorReply, or why there is none."""
+        self.done, self.answer, self.reply = True, answer, reply
         self.wake()
+
+    def read(self, reply: Any) -> Any:
+        """Raises BadAnswer: then this is no reply to that request, nor are those behind it to theirs."""
+        if isinstance(reply, ErrorReply):
+            return reply
+        return read_outcome(reply) if self.request is None else self.request.read(reply)
 
 
 def _nothing() -> None:
     pass
+
+
+def read_outcome(reply: Any) -> bool:
+    if type(reply) is not int or reply not in (0, 1):
+        raise BadAnswer(f"neither 0 nor 1: {str(reply)[:80]}")
+    return reply == 1
 
 
 class Link:
@@ -74,7 +87,7 @@ class Link:
         """The caller has gone, perhaps at the very moment at which its reply came. The reply keeps its place; a place or a reservation that it brings is given back."""
         slot.late = lambda reply: self._give_back(slot, reply)
         if slot.done:
-            slot.late(slot.answer)
+            slot.late(slot.reply)
         elif slot.request is not None and slot.request.line in self.lines:
             self._leave(slot.request.line)
 
@@ -88,23 +101,27 @@ class Link:
         line = slot.request.line if slot.request is not None else 0
         waits = line and isinstance(reply, list) and len(reply) == 3 and reply[:2] == [b"WAIT", line]
         if waits and (type(reply[2]) is not int or not 0 <= reply[2] <= MOST_WAIT):
-            raise BadAnswer(f"no time to wait: {reply[2]!r}")  # it is still owed, so its caller is told, too
-        self.owed.popleft()
+            raise BadAnswer(f"no time to wait: {reply[2]!r}")
+        answer = None if waits else slot.read(reply)
+        self.owed.popleft()  # not before: a bad answer is the end of all that are in it
         if waits:
             self.lines[line] = slot
             slot.ends = time.monotonic() + reply[2] / 1000 + self.deadline
             if slot.late is not None:
                 self._leave(line)
-        elif slot.late is not None:
-            slot.late(reply)
         else:
-            slot.settle(reply)
+            self._give(slot, answer, reply)
 
     def _take_turn(self, push: Push) -> None:
-        slot = self.lines.pop(push[1], None) if len(push) == 3 and isinstance(push[1], int) else None
+        slot = self.lines.get(push[1]) if len(push) == 3 and isinstance(push[1], int) else None
         if slot is None or push[0] != b"ration.turn":
             raise BadAnswer(f"a push that nobody waits for: {str(list(push))[:80]}")
-        slot.late(push[2]) if slot.late is not None else slot.settle(push[2])
+        answer = slot.read(push[2])
+        del self.lines[push[1]]
+        self._give(slot, answer, push[2])
+
+    def _give(self, slot: Slot, answer: Any, reply: Any) -> None:
+        slot.late(reply) if slot.late is not None else slot.settle(answer, reply)
 
     def _leave(self, line: int) -> None:
         """If it comes too late, 0, the decision is under way, and is given back."""

@@ -45,6 +45,11 @@ class Reader:
     def __init__(self) -> None:
         self._data = b""
 
+    @property
+    def torn(self) -> bool:
+        """Whether a part of a reply has arrived."""
+        return bool(self._data)
+
     def feed(self, data: bytes) -> List[Any]:
         # Lines between the ends of lines; the last one is not complete yet. Splitting at once is what makes this fast.
         lines = (self._data + data).split(b"\r\n")

@@ -36,8 +36,6 @@ class RationMiddleware:
             refused = refusal(decision, method, [environ.get("HTTP_ACCEPT", "")])
             start_response(f"{refused.status} {REASONS.get(refused.status, 'Refused')}", refused.headers)
             return [refused.body]
-        if decision.delay:
-            time.sleep(decision.delay)
         ending = Ending(self.limiter, decision)
 
         def start(status: str, headers: "list[tuple[str, str]]", *exc_info: Any) -> Any:
@@ -45,6 +43,8 @@ class RationMiddleware:
             return start_response(status, [*headers, *decision.headers()], *exc_info)
 
         try:
+            if decision.delay:
+                time.sleep(decision.delay)
             body = self.app(environ, start)
         except BaseException:
             ending.calls()
@@ -59,7 +59,15 @@ class _Body:
         self.body, self.ending = body, ending
 
     def __iter__(self) -> Iterator[bytes]:
-        return iter(self.body)
+        sent = False
+        try:
+            for piece in self.body:
+                sent = sent or bool(piece)
+                yield piece
+        except Exception:
+            if not sent:  # the server has not sent the status yet, and answers 500
+                self.ending.status = 500
+            raise
 
     def close(self) -> None:
         try:

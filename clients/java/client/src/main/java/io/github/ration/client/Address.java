@@ -48,6 +48,9 @@ final class Address {
         host = isUnix ? "" : tcp.group(4) != null ? tcp.group(4) : tcp.group(5);
         port = isUnix || tcp.group(6) == null ? 6380 : Integer.parseInt(tcp.group(6));
         this.url = isUnix ? url : tcp.group(1) + "://" + (host.contains(":") ? "[" + host + "]" : host) + ":" + port;
+        if (tls != null && (isUnix || tcp.group(1).equals("ration"))) {
+            throw new IllegalArgumentException("tls is for an address that begins with rations://, found " + this.url);
+        }
         this.tls = isUnix || tcp.group(1).equals("ration") ? null : tls != null ? tls : systemTls();
         name = isUnix ? "" : decoded(tcp.group(2));
         this.token = token != null ? token : isUnix ? "" : decoded(tcp.group(3));

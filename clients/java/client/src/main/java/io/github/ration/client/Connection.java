@@ -100,12 +100,13 @@ final class Connection {
         }
     }
 
+    /** `mine` is null if this life has not got a connection. Else an attempt that is under way by now is that of the next life. */
     private void ended(Wire mine, String reason) {
         lock.lock();
         try {
-            if (connecting) {
+            if (mine == null) {
                 failed("cannot connect to " + address + ": " + reason);
-            } else if (mine != null && wire == mine) {
+            } else if (wire == mine) {
                 close(reason);
             }
         } finally {
@@ -154,6 +155,9 @@ final class Connection {
             if (greeted.size() < address.repliesOfGreeting()) {
                 made.await(until);
             }
+        }
+        if (greeted.size() > address.repliesOfGreeting() || reader.isTorn()) {
+            throw new BadAnswer("more than a greeting");
         }
         address.checkGreeting(greeted);
     }
@@ -360,7 +364,10 @@ final class Connection {
     }
 
     private static Object read(Slot slot, Object reply) throws BadAnswer {
-        return slot.request == null || reply instanceof Replies.Failure ? reply : slot.request.reading().read(reply);
+        if (reply instanceof Replies.Failure) {
+            return reply;
+        }
+        return slot.request == null ? RationClient.done(reply) : slot.request.reading().read(reply);
     }
 
     private static void settle(Slot slot, Object reply, Object answer) {

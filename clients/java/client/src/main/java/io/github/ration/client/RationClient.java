@@ -274,7 +274,7 @@ public final class RationClient implements AutoCloseable {
         return "";
     }
 
-    private static Optional<Boolean> done(Object reply) throws BadAnswer {
+    static Optional<Boolean> done(Object reply) throws BadAnswer {
         if (!(reply instanceof Long number) || number != 0 && number != 1) {
             throw new BadAnswer("neither 0 nor 1: " + BadAnswer.found(reply));
         }

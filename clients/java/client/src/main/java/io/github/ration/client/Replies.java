@@ -50,6 +50,11 @@ final class Replies {
         end += count;
     }
 
+    /** Whether a part of a reply has arrived. */
+    boolean isTorn() {
+        return at < end || !open.isEmpty();
+    }
+
     /** The next reply, or NONE. */
     Object next() throws BadAnswer {
         while (true) {

@@ -349,6 +349,19 @@ class ClientTest {
         }
     }
 
+    /** The thread of the connection that was given up ends while the next attempt is under way. */
+    @Test
+    void aConnectionThatEndsDoesNotEndTheNextAttempt() throws Exception {
+        Map<String, Object> fake = Map.of("answers", List.of(""), "then", "<six>");
+        try (FakeRationd rationd = new FakeRationd(fake, bytes());
+                RationClient client = patient(rationd.url).deadline(Duration.ofSeconds(2)).silence(2).build()) {
+            assertEquals("policy", client.take("ann", "9 per hour").by());
+            Thread.sleep(2500); // more than 4 seconds since the command: silent for too long
+            Decision next = client.take("ann", "9 per hour");
+            assertEquals("rationd", next.by(), next.why());
+        }
+    }
+
     // --- TLS ------------------------------------------------------------------------------------
 
     private static SSLContext trusting(Path certificate) throws IOException, GeneralSecurityException {
@@ -391,6 +404,7 @@ class ClientTest {
             try (RationClient otherName = patient("rations://127.0.0.2:" + port).tls(trust).build()) {
                 assertTrue(otherName.take("ann", "9 per hour").why().contains("127.0.0.2"), () -> otherName.take("ann", "9 per hour").why());
             }
+            assertThrows(IllegalArgumentException.class, () -> patient("ration://127.0.0.1:" + port).tls(trust).build());
             try (RationClient plain = patient("ration://127.0.0.1:" + port).deadline(Duration.ofMillis(500)).build()) {
                 assertEquals("policy", plain.take("ann", "9 per hour").by());
             }

@@ -144,6 +144,22 @@ def test_faulty_lines_are_counted_and_reported_by_number(replay):
     assert "\x1b" not in notes and r"\x1b[31m" in notes
 
 
+@pytest.mark.parametrize("user", ["a[b", "a [b", "a] b", "a] [b", "[19/Nov/2020:08:00:00 +0000]", "]", "["])
+def test_no_name_of_a_user_hides_a_request(replay, user):
+    """A client sends it, and nginx writes it as it is but for quotes."""
+    log = logins(4) + logins(1, begin=9).replace(" - - [", f" - {user} [")
+    summary = replay(log, rules="limits: [{name: a, key: user, limit: 1 per minute}]", options=["--by", "user"])
+    assert summary["logs"][0]["requests"] == 5 and rule(summary, "a")["requests"] == 1
+
+
+def test_a_mark_of_utf_8_in_front_is_no_part_of_the_log(replay):
+    for log in (line() * 2, "time,ip\n2026-11-19T08:00:00Z,192.0.2.1\n2026-11-19T08:00:00Z,192.0.2.1\n",
+                '{"time":"2026-11-19T08:00:00Z","ip":"192.0.2.1"}\n' * 2):
+        for marked in (b"\xef\xbb\xbf" + log.encode(), gzip.compress(b"\xef\xbb\xbf" + log.encode())):
+            summary = replay(marked)
+            assert summary["replayed"]["clients"]["seen"] == 1 and summary["logs"][0]["requests"] == 2
+
+
 @pytest.mark.parametrize("log", [b"", b"\n\n\r\n"])
 def test_an_empty_log_is_no_error(replay, log):
     assert "no requests" in replay(log, text=True).out

@@ -160,6 +160,27 @@ def test_a_mark_of_utf_8_in_front_is_no_part_of_the_log(replay):
             assert summary["replayed"]["clients"]["seen"] == 1 and summary["logs"][0]["requests"] == 2
 
 
+def test_durations_without_measure_are_unknown(replay):
+    """Sums of times and durations stay in range: seen with the sanitizer for undefined behaviour."""
+    rules = "limits: [{name: a, key: ip, limit: 1 concurrent}]"
+    lines = "".join('{"remote_addr": "192.0.2.1", "time_iso8601": "%s-11-19T08:00:0%d+00:00", "status": "200", '
+                    '"request_time": "%s"}\n' % (year, i, took)
+                    for year, took in (("2026", "4000000000"), ("2200", "4000000000"), ("2200", "20"))
+                    for i in range(2))
+    summary = replay(lines, rules=rules)
+    assert (summary["from"], summary["to"]) == ("2026-11-19T08:00:00Z", "2200-11-19T08:00:01Z")
+    assert summary["late"] == 0 and summary["replayed"]["requests"] == 6
+    early = '{"remote_addr": "192.0.2.1", "time_iso8601": "1971-01-01T00:00:00Z", "request_time": "31536000"}\n'
+    assert replay(early, options=["--format", "nginx-json"])["logs"][0]["faulty"]["time"] == 1
+
+
+def test_members_of_json_with_long_names(replay):
+    """255 bytes were taken for a name that had been met: the sanitizer saw what was read behind it."""
+    names = [f"k{i}" for i in range(186)] + [letter + "n" * 254 for letter in "abcdefgh"]
+    record = '{"time": "2026-11-19T08:00:00Z", "ip": "192.0.2.1", ' + ", ".join(f'"{n}": 1' for n in names) + "}\n"
+    assert replay(record * 3)["logs"][0]["requests"] == 3
+
+
 @pytest.mark.parametrize("log", [b"", b"\n\n\r\n"])
 def test_an_empty_log_is_no_error(replay, log):
     assert "no requests" in replay(log, text=True).out

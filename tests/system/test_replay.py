@@ -6,6 +6,7 @@ import html.parser
 import os
 import random
 import re
+import subprocess
 
 import pytest
 
@@ -235,6 +236,38 @@ def test_logs_are_merged_by_time(replay):
         assert rule(several, "login")["refused"] == rule(one, "login")["refused"]
 
 
+def test_a_log_that_cannot_be_opened_again_is_no_empty_one(replay):
+    """Logs of the same time are open at once."""
+    paths = [replay.folder / f"many{i}" for i in range(60)]
+    for path in paths:
+        path.write_text(logins(2))
+    command = ["prlimit", "--nofile=40", RATION, "replay", "--rules", replay.folder / "rules.yaml", *paths]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2 and "cannot be opened: Too many open files" in done.stderr and done.stdout == ""
+    command[1] = "--nofile=40:1000" # more are allowed, if asked for
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and "60 logs: 120 requests" in done.stdout
+
+
+def test_what_is_read_is_not_written(replay):
+    log, rules = replay.folder / "log0", replay.folder / "rules.yaml"
+    log.write_text(logins(3))
+    (replay.folder / "link").symlink_to(log)
+    for option in ("--decisions", "--html"):
+        for path in (log, rules, replay.folder / "link"):
+            done = run("replay", "--rules", rules, option, path, log)
+            assert done.status == 2 and f"{option}: " in done.err and "is one of the files to read" in done.err
+    assert log.read_text() == logins(3) and rules.read_text() == RULES
+
+
+def test_names_of_files_do_not_steer_the_terminal(replay):
+    evil = replay.folder / "evil\x1b[31m.yaml"
+    evil.write_text(RULES)
+    (replay.folder / "log0").write_text(logins(3))
+    done = run("replay", "--rules", evil, "--against", evil, replay.folder / "log0")
+    assert done.status == 0 and "\x1b" not in done.out and r"evil\x1b[31m.yaml" in done.out
+
+
 def test_memory_is_bounded_and_what_follows_is_said(replay):
     dice = random.Random(1)
     many = "".join(line(i // 8000, f"10.{dice.randrange(256)}.{dice.randrange(256)}.{dice.randrange(256)}")
@@ -351,3 +384,6 @@ def test_decisions_are_written_one_by_one(replay):
     rows = (replay.folder / "all.csv").read_text().splitlines()
     assert rows[0] == "time,decision,rule,remaining,wait" and len(rows) == 5
     assert rows[4] == "1795075203.000000000,refused,login,0,57.000000000"
+    replay(line(request="GET / HTTP/1.1"), text=True, options=["--decisions", replay.folder / "all.csv"],
+           rules="limits: [{name: login, when: {path: /login}, key: ip, limit: 3 per minute}]")
+    assert (replay.folder / "all.csv").read_text().splitlines()[1:] == ["1795075200.000000000,allowed,,,0.000000000"]

@@ -268,6 +268,27 @@ def test_names_of_files_do_not_steer_the_terminal(replay):
     assert done.status == 0 and "\x1b" not in done.out and r"evil\x1b[31m.yaml" in done.out
 
 
+def test_centuries_of_waiting_in_all_are_added_up(replay):
+    """400 clients that must each wait for a year."""
+    log = "".join(line(0, f"10.0.{i // 200}.{i % 200}", day=1) for i in range(400) for _ in range(2))
+    summary = replay(log, rules="limits: [{name: a, key: ip, limit: 1 per 365 days}]")
+    assert rule(summary, "a")["limited_for"] == 400 * 365 * 86400
+
+
+def test_a_list_of_clients_that_is_not_exact_says_by_how_much(replay):
+    """One client is forgotten again and again."""
+    rounds, lines = 12, []
+    for i in range(rounds):
+        lines += [line(i, "192.0.2.1")] * (2 if i == 0 else 1)
+        lines += [line(i, f"10.{i}.{n // 200}.{n % 200}") for n in range(1700) for _ in range(3)]
+    summary = replay("".join(lines), rules="limits: [{name: a, key: ip, limit: 1 per 365 days}]",
+                     options=["--memory", "32M", "--top", "1000"])
+    counts = {row["client"]: row["refused"] for row in summary["replayed"]["top"]}
+    [short] = [note for note in summary["notes"] if "may be short by" in note]
+    most = int(re.search(r"short by ([\d,]+)", short)[1].replace(",", ""))
+    assert counts.get("192.0.2.1", 0) + most >= rounds, short
+
+
 def test_memory_is_bounded_and_what_follows_is_said(replay):
     dice = random.Random(1)
     many = "".join(line(i // 8000, f"10.{dice.randrange(256)}.{dice.randrange(256)}.{dice.randrange(256)}")

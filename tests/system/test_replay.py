@@ -344,6 +344,35 @@ def test_a_suggested_limit_touches_as_few_clients_as_asked_and_one_less_more(rep
         assert touched(f"{amount} {per} burst {found['burst'] - 1}") > allowed
 
 
+def test_suggest_with_costs_beyond_32_bits(replay):
+    log = "".join('{"time": "2026-11-19T08:00:0%dZ", "ip": "192.0.2.1", "tokens": %d}\n' % (i, 7 * 10**9) for i in range(3))
+    rules = "limits: [{name: a, key: ip, limit: LIMIT per minute, algorithm: fixed-window, cost: {attribute: tokens, default: 1}}]"
+    for amount, refused in ((21 * 10**9, 0), (21 * 10**9 - 1, 1)):
+        summary = replay(log, rules=rules.replace("LIMIT", str(amount)), options=["--map", "tokens=tokens"])
+        assert rule(summary, "a")["refused"] == refused
+    done = run("suggest", "--rules", replay.folder / "rules.yaml", "--rule", "a", "--touch", "0", "--map", "tokens=tokens",
+               "--json", replay.folder / "log0")
+    assert done.json["suggestions"][0]["amount"] == 21 * 10**9
+
+
+def test_suggest_says_what_it_leaves_out(replay):
+    replay(logins(7), rules="""
+limits:
+  - {name: a, key: ip, limit: [5 per minute, 3 per second], soft: 20%, earn: {every: 5m, add: 10%, up_to: 200%}}
+  - {name: b, key: ip, limit: 5 per minute}
+""")
+    ask = ["suggest", "--rules", replay.folder / "rules.yaml", replay.folder / "log0", "--rule"]
+    said = "what the rule has beside its limit is left out: limits behind the first, soft, earn"
+    assert said in run(*ask, "a").out and said in run(*ask, "a", "--json").json["notes"]
+    assert "left out" not in run(*ask, "b").out
+
+
+def test_suggest_with_too_little_memory_for_one_client(replay):
+    (replay.folder / "log0").write_text("".join(line(i // 1000) for i in range(400000)))
+    done = run("suggest", "--memory", "32M", replay.folder / "log0")
+    assert done.status == 2 and "the requests of one client do not fit the memory; give more --memory" in done.err
+
+
 def test_suggest_without_rules_and_with_mistakes(replay):
     replay(logins(7) + logins(2, "192.0.2.9", 10), text=True)
     log = replay.folder / "log0"

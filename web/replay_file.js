@@ -7,6 +7,7 @@ import { bytes } from './format.js';
 const MOST = 64 * 2 ** 20; // bytes
 const MOST_COLUMNS = 1000; // of the timeline; ration writes 180
 const LEAST_WIDTH = 0.001; // seconds of a column
+const LAST_TIME = 8.64e15; // milliseconds since 1970: JavaScript has no dates beyond
 const MAKE_ONE = 'Make one with: ration replay --rules rules.yaml --json access.log > replay.json';
 
 /** What a value is, in a few words. */
@@ -143,6 +144,12 @@ export function parseReplay(text) {
         'timeline.width',
         timeline.width,
         `a number of seconds from ${LEAST_WIDTH}, with a time in timeline.from`,
+    );
+    need(
+        !columns || Math.abs(Date.parse(timeline.from) + columns * timeline.width * 1000) <= LAST_TIME,
+        'timeline.width',
+        timeline.width,
+        'a number of seconds with which the chart ends at a time that there is',
     );
     if (json.against !== undefined) {
         check(json.against, SIDE, 'against');

@@ -241,6 +241,7 @@ export default {
             [changed((one) => delete one.timeline.refused), 'timeline.refused is missing, and should be a list'],
             [changed((one) => one.timeline.delayed.push(1)), 'timeline.delayed is a list, and should be a list of'],
             [changed((one) => (one.timeline.width = 0)), 'timeline.width is 0'],
+            [changed((one) => (one.timeline.width = 1e12)), 'timeline.width is 1000000000000'],
             [changed((one) => (one.from = 'soon')), 'from is "soon", and should be a time or null'],
             [changed((one) => (one.against = one.replayed)), 'changes is missing, and should be an object'],
         ]) {

@@ -6,6 +6,7 @@ import html.parser
 import os
 import random
 import re
+import subprocess
 
 import pytest
 
@@ -144,6 +145,43 @@ def test_faulty_lines_are_counted_and_reported_by_number(replay):
     assert "\x1b" not in notes and r"\x1b[31m" in notes
 
 
+@pytest.mark.parametrize("user", ["a[b", "a [b", "a] b", "a] [b", "[19/Nov/2020:08:00:00 +0000]", "]", "["])
+def test_no_name_of_a_user_hides_a_request(replay, user):
+    """A client sends it, and nginx writes it as it is but for quotes."""
+    log = logins(4) + logins(1, begin=9).replace(" - - [", f" - {user} [")
+    summary = replay(log, rules="limits: [{name: a, key: user, limit: 1 per minute}]", options=["--by", "user"])
+    assert summary["logs"][0]["requests"] == 5 and rule(summary, "a")["requests"] == 1
+
+
+def test_a_mark_of_utf_8_in_front_is_no_part_of_the_log(replay):
+    for log in (line() * 2, "time,ip\n2026-11-19T08:00:00Z,192.0.2.1\n2026-11-19T08:00:00Z,192.0.2.1\n",
+                '{"time":"2026-11-19T08:00:00Z","ip":"192.0.2.1"}\n' * 2):
+        for marked in (b"\xef\xbb\xbf" + log.encode(), gzip.compress(b"\xef\xbb\xbf" + log.encode())):
+            summary = replay(marked)
+            assert summary["replayed"]["clients"]["seen"] == 1 and summary["logs"][0]["requests"] == 2
+
+
+def test_durations_without_measure_are_unknown(replay):
+    """Sums of times and durations stay in range: seen with the sanitizer for undefined behaviour."""
+    rules = "limits: [{name: a, key: ip, limit: 1 concurrent}]"
+    lines = "".join('{"remote_addr": "192.0.2.1", "time_iso8601": "%s-11-19T08:00:0%d+00:00", "status": "200", '
+                    '"request_time": "%s"}\n' % (year, i, took)
+                    for year, took in (("2026", "4000000000"), ("2200", "4000000000"), ("2200", "20"))
+                    for i in range(2))
+    summary = replay(lines, rules=rules)
+    assert (summary["from"], summary["to"]) == ("2026-11-19T08:00:00Z", "2200-11-19T08:00:01Z")
+    assert summary["late"] == 0 and summary["replayed"]["requests"] == 6
+    early = '{"remote_addr": "192.0.2.1", "time_iso8601": "1971-01-01T00:00:00Z", "request_time": "31536000"}\n'
+    assert replay(early, options=["--format", "nginx-json"])["logs"][0]["faulty"]["time"] == 1
+
+
+def test_members_of_json_with_long_names(replay):
+    """255 bytes were taken for a name that had been met: the sanitizer saw what was read behind it."""
+    names = [f"k{i}" for i in range(186)] + [letter + "n" * 254 for letter in "abcdefgh"]
+    record = '{"time": "2026-11-19T08:00:00Z", "ip": "192.0.2.1", ' + ", ".join(f'"{n}": 1' for n in names) + "}\n"
+    assert replay(record * 3)["logs"][0]["requests"] == 3
+
+
 @pytest.mark.parametrize("log", [b"", b"\n\n\r\n"])
 def test_an_empty_log_is_no_error(replay, log):
     assert "no requests" in replay(log, text=True).out
@@ -196,6 +234,59 @@ def test_logs_are_merged_by_time(replay):
         several = replay(*("".join(part) for part in parts))
         assert several["replayed"]["requests"] == 600 and several["late"] == 0
         assert rule(several, "login")["refused"] == rule(one, "login")["refused"]
+
+
+def test_a_log_that_cannot_be_opened_again_is_no_empty_one(replay):
+    """Logs of the same time are open at once."""
+    paths = [replay.folder / f"many{i}" for i in range(60)]
+    for path in paths:
+        path.write_text(logins(2))
+    command = ["prlimit", "--nofile=40", RATION, "replay", "--rules", replay.folder / "rules.yaml", *paths]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2 and "cannot be opened: Too many open files" in done.stderr and done.stdout == ""
+    command[1] = "--nofile=40:1000" # more are allowed, if asked for
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and "60 logs: 120 requests" in done.stdout
+
+
+def test_what_is_read_is_not_written(replay):
+    log, rules = replay.folder / "log0", replay.folder / "rules.yaml"
+    log.write_text(logins(3))
+    (replay.folder / "link").symlink_to(log)
+    for option in ("--decisions", "--html"):
+        for path in (log, rules, replay.folder / "link"):
+            done = run("replay", "--rules", rules, option, path, log)
+            assert done.status == 2 and f"{option}: " in done.err and "is one of the files to read" in done.err
+    assert log.read_text() == logins(3) and rules.read_text() == RULES
+
+
+def test_names_of_files_do_not_steer_the_terminal(replay):
+    evil = replay.folder / "evil\x1b[31m.yaml"
+    evil.write_text(RULES)
+    (replay.folder / "log0").write_text(logins(3))
+    done = run("replay", "--rules", evil, "--against", evil, replay.folder / "log0")
+    assert done.status == 0 and "\x1b" not in done.out and r"evil\x1b[31m.yaml" in done.out
+
+
+def test_centuries_of_waiting_in_all_are_added_up(replay):
+    """400 clients that must each wait for a year."""
+    log = "".join(line(0, f"10.0.{i // 200}.{i % 200}", day=1) for i in range(400) for _ in range(2))
+    summary = replay(log, rules="limits: [{name: a, key: ip, limit: 1 per 365 days}]")
+    assert rule(summary, "a")["limited_for"] == 400 * 365 * 86400
+
+
+def test_a_list_of_clients_that_is_not_exact_says_by_how_much(replay):
+    """One client is forgotten again and again."""
+    rounds, lines = 12, []
+    for i in range(rounds):
+        lines += [line(i, "192.0.2.1")] * (2 if i == 0 else 1)
+        lines += [line(i, f"10.{i}.{n // 200}.{n % 200}") for n in range(1700) for _ in range(3)]
+    summary = replay("".join(lines), rules="limits: [{name: a, key: ip, limit: 1 per 365 days}]",
+                     options=["--memory", "32M", "--top", "1000"])
+    counts = {row["client"]: row["refused"] for row in summary["replayed"]["top"]}
+    [short] = [note for note in summary["notes"] if "may be short by" in note]
+    most = int(re.search(r"short by ([\d,]+)", short)[1].replace(",", ""))
+    assert counts.get("192.0.2.1", 0) + most >= rounds, short
 
 
 def test_memory_is_bounded_and_what_follows_is_said(replay):
@@ -251,6 +342,35 @@ def test_a_suggested_limit_touches_as_few_clients_as_asked_and_one_less_more(rep
         assert touched(f"{int(amount) - 1} {per}") > allowed
     if found["burst"] > 1 and "algorithm" not in limit:
         assert touched(f"{amount} {per} burst {found['burst'] - 1}") > allowed
+
+
+def test_suggest_with_costs_beyond_32_bits(replay):
+    log = "".join('{"time": "2026-11-19T08:00:0%dZ", "ip": "192.0.2.1", "tokens": %d}\n' % (i, 7 * 10**9) for i in range(3))
+    rules = "limits: [{name: a, key: ip, limit: LIMIT per minute, algorithm: fixed-window, cost: {attribute: tokens, default: 1}}]"
+    for amount, refused in ((21 * 10**9, 0), (21 * 10**9 - 1, 1)):
+        summary = replay(log, rules=rules.replace("LIMIT", str(amount)), options=["--map", "tokens=tokens"])
+        assert rule(summary, "a")["refused"] == refused
+    done = run("suggest", "--rules", replay.folder / "rules.yaml", "--rule", "a", "--touch", "0", "--map", "tokens=tokens",
+               "--json", replay.folder / "log0")
+    assert done.json["suggestions"][0]["amount"] == 21 * 10**9
+
+
+def test_suggest_says_what_it_leaves_out(replay):
+    replay(logins(7), rules="""
+limits:
+  - {name: a, key: ip, limit: [5 per minute, 3 per second], soft: 20%, earn: {every: 5m, add: 10%, up_to: 200%}}
+  - {name: b, key: ip, limit: 5 per minute}
+""")
+    ask = ["suggest", "--rules", replay.folder / "rules.yaml", replay.folder / "log0", "--rule"]
+    said = "what the rule has beside its limit is left out: limits behind the first, soft, earn"
+    assert said in run(*ask, "a").out and said in run(*ask, "a", "--json").json["notes"]
+    assert "left out" not in run(*ask, "b").out
+
+
+def test_suggest_with_too_little_memory_for_one_client(replay):
+    (replay.folder / "log0").write_text("".join(line(i // 1000) for i in range(400000)))
+    done = run("suggest", "--memory", "32M", replay.folder / "log0")
+    assert done.status == 2 and "the requests of one client do not fit the memory; give more --memory" in done.err
 
 
 def test_suggest_without_rules_and_with_mistakes(replay):
@@ -314,3 +434,6 @@ def test_decisions_are_written_one_by_one(replay):
     rows = (replay.folder / "all.csv").read_text().splitlines()
     assert rows[0] == "time,decision,rule,remaining,wait" and len(rows) == 5
     assert rows[4] == "1795075203.000000000,refused,login,0,57.000000000"
+    replay(line(request="GET / HTTP/1.1"), text=True, options=["--decisions", replay.folder / "all.csv"],
+           rules="limits: [{name: login, when: {path: /login}, key: ip, limit: 3 per minute}]")
+    assert (replay.folder / "all.csv").read_text().splitlines()[1:] == ["1795075200.000000000,allowed,,,0.000000000"]

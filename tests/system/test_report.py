@@ -250,6 +250,20 @@ def test_text_and_page_say_the_same_and_escape(tmp_path, reported):
     assert all(message in shown for message in messages)
 
 
+def test_no_name_of_a_client_makes_a_report_unreadable(tmp_path, reported):
+    """Our reader of JSON refuses a NUL."""
+    with reported.daemon.resp() as resp:
+        for _ in range(90):
+            resp("RATION.CHECK", "path", "/api/x", "user", b"\0ada\xff")
+    assert reported.facts("api")["near"] == ["\ufffdada\ufffd"] and "api" in reported.findings()["near_limit"]
+    rules, log = tmp_path / "path.yaml", tmp_path / "access.log"
+    rules.write_text("limits: [{name: api, key: user, limit: 1 per hour}]")
+    log.write_text(LOG.format(client=1, second=1, path="/x").replace(" - - ", " - a\0da ") * 3)
+    replayed = run("replay", "--rules", rules, "--json", log)
+    assert replayed.json["replayed"]["top"][0]["client"] == "a\ufffdda"
+    assert run("report", "--replay", "-", stdin=replayed.out).status == 0
+
+
 LOG = """192.0.2.{client} - - [19/Nov/2026:10:00:{second:02d} +0000] "GET {path} HTTP/1.1" 200 12 "-" "x"\n"""
 
 

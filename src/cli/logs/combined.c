@@ -86,24 +86,34 @@ static bool keep_rest(struct rn_logs_reader *r, uint8_t slot, const char *at, co
     return true;
 }
 
+/* The bracket behind the time: the first one with a quote behind it. The name of the user, which a
+ * client sends, may have brackets, but no quotes: servers escape them. */
+static const char *find_end_of_time(const char *at, const char *end)
+{
+    while ((at = memchr(at, ']', (size_t)(end - at))) != NULL && end - at >= 4) {
+        if (at[1] == ' ' && at[2] == '"')
+            return at;
+        at++;
+    }
+    return NULL;
+}
+
 static bool split_combined(struct rn_logs_reader *r, struct rn_slice line)
 {
-    const char *at = line.data, *end = at + line.len, *stop = memchr(at, ' ', line.len);
-    const char *bracket;
+    const char *at = line.data, *end = at + line.len, *space = memchr(at, ' ', line.len);
+    const char *bracket, *stop;
 
-    if (stop == NULL || stop == at)
+    if (space == NULL || space == at)
         return false;
-    rn_logs_keep(r, ADDRESS, at, stop);
-    bracket = memchr(stop, '[', (size_t)(end - stop));
+    rn_logs_keep(r, ADDRESS, at, space);
+    stop = find_end_of_time(space, end);
+    bracket = stop != NULL ? memrchr(space, '[', (size_t)(stop - space)) : NULL;
     /* ident, which nobody has, and the user, who may have spaces */
-    at = stop + 1;
+    at = space + 1;
     at = memchr(at, ' ', (size_t)(end - at));
     if (bracket == NULL || at == NULL || at + 1 >= bracket || bracket[-1] != ' ')
         return false;
     rn_logs_keep(r, USER, at + 1, bracket - 1);
-    stop = memchr(bracket, ']', (size_t)(end - bracket));
-    if (stop == NULL || end - stop < 4 || stop[1] != ' ' || stop[2] != '"')
-        return false;
     rn_logs_keep(r, TIME, bracket + 1, stop);
     at = keep_quoted(r, REQUEST, stop + 2, end);
     if (at == NULL || end - at < 4 || *at != ' ')

@@ -3,12 +3,14 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "cli/output/output.h"
 #include "rules/report/report.h"
 
 /* A log is opened when the others have come this near to its first request. */
 #define EARLY_NS INT64_C(1000000000)
+#define OTHER_FILES 32 /* open beside logs */
 
 /* --- one log --------------------------------------------------------------------------- */
 
@@ -133,12 +135,25 @@ static bool prepare(struct rn_feeds *all, struct rn_feed *s, const struct rn_log
     return true;
 }
 
+/* Logs of the same time are open at once. What is not allowed is told when a log cannot be opened.
+ */
+static void allow_open_files(size_t count)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= count + OTHER_FILES)
+        return;
+    limit.rlim_cur = limit.rlim_max < count + OTHER_FILES ? limit.rlim_max : count + OTHER_FILES;
+    (void)setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 bool rn_feeds_open(struct rn_feeds *all, const struct rn_logs_plan *plan,
                    const struct rn_logs_format *format, const char *const *paths, size_t count)
 {
     *all = (struct rn_feeds){.items = calloc(count, sizeof *all->items), .count = count};
     if (all->items == NULL)
         return rn_output_error("out of memory");
+    allow_open_files(count);
     for (size_t i = 0; i < count; i++) {
         struct rn_feed *s = &all->items[i];
 
@@ -164,27 +179,41 @@ void rn_feeds_close(struct rn_feeds *all)
 }
 
 /* Opens a log for good. */
-static void reopen(struct rn_feed *s)
+static bool reopen(struct rn_feed *s)
 {
     const struct rn_logs_plan *plan = s->reader->plan;
     const struct rn_logs_format *format = s->reader->format;
 
-    if (open_feed(s, plan, format) && !s->done)
+    if (!open_feed(s, plan, format))
+        return false;
+    if (!s->done)
         advance(s);
     s->done |= !s->has_entry;
+    return true;
 }
 
+static int64_t next_of(const struct rn_feed *s)
+{
+    return s->is_open ? s->entry.time_ns : s->first_ns - EARLY_NS;
+}
+
+/* Also notes how long it stays the oldest: there may be thousands of logs to look at. */
 static struct rn_feed *find_oldest(struct rn_feeds *all)
 {
     struct rn_feed *oldest = NULL;
 
+    all->next_ns = INT64_MAX;
     for (size_t i = 0; i < all->count; i++) {
         struct rn_feed *s = &all->items[i];
-        int64_t ns = s->is_open ? s->entry.time_ns : s->first_ns - EARLY_NS;
 
-        if (!s->done && (oldest == NULL || ns < (oldest->is_open ? oldest->entry.time_ns
-                                                                 : oldest->first_ns - EARLY_NS)))
+        if (s->done)
+            continue;
+        if (oldest == NULL || next_of(s) < next_of(oldest)) {
+            all->next_ns = oldest != NULL ? next_of(oldest) : INT64_MAX;
             oldest = s;
+        } else if (next_of(s) < all->next_ns) {
+            all->next_ns = next_of(s);
+        }
     }
     return oldest;
 }
@@ -204,10 +233,10 @@ const struct rn_logs_entry *rn_feeds_next(struct rn_feeds *all)
     if (all->count == 1) {
         s = &all->items[0];
         all->last = s->done ? NULL : s;
-    } else {
-        while ((s = find_oldest(all)) != NULL && !s->is_open)
-            reopen(s);
-        all->last = s;
+    } else if (s == NULL || s->done || s->entry.time_ns >= all->next_ns) {
+        while ((s = find_oldest(all)) != NULL && !s->is_open && !all->failed)
+            all->failed = !reopen(s);
+        all->last = all->failed ? NULL : s;
     }
     return all->last != NULL ? &all->last->entry : NULL;
 }

@@ -36,6 +36,8 @@ struct rn_feeds {
     struct rn_feed *items;
     size_t count;
     struct rn_feed *last; /* of the last request */
+    int64_t next_ns;      /* no other log has a request before this */
+    bool failed;          /* a log could not be opened again: an error message said so */
     uint64_t bytes;       /* of all files; 0: not known */
     uint64_t read_before; /* bytes of files that have been read to their end */
 };
@@ -47,7 +49,7 @@ bool rn_feeds_open(struct rn_feeds *feeds, const struct rn_logs_plan *plan,
 void rn_feeds_close(struct rn_feeds *feeds);
 
 /* The next request of that log whose next request is the oldest. Valid until the next call. NULL:
- * there are no more. */
+ * there are no more, or `failed`. */
 const struct rn_logs_entry *rn_feeds_next(struct rn_feeds *feeds);
 /* Bytes of all files that have been read. */
 uint64_t rn_feeds_read(const struct rn_feeds *feeds);

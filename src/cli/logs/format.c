@@ -6,6 +6,9 @@
 #include <string.h>
 #include <strings.h>
 
+/* Longer is a fault of the log: no time of a request less this, or more, is out of range. */
+#define DURATION_MAX_NS (INT64_C(366) * 86400 * 1000000000)
+
 /* The order in which they are tried: of two that read the same lines the first. */
 const struct rn_logs_format *const rn_logs_formats[] = {
     &rn_logs_combined, &rn_logs_apache, &rn_logs_alb,        &rn_logs_haproxy, &rn_logs_caddy,
@@ -232,6 +235,13 @@ static struct rn_slice value_of(const struct rn_logs_reader *r, uint8_t slot)
                                                                    : r->values[slot];
 }
 
+/* False: not known. */
+static bool read_length(const struct rn_logs_reader *r, struct rn_slice text, int64_t *ns)
+{
+    return text.data != NULL && rn_moment_parse_length(text, r->unit_ns, ns) &&
+           *ns <= DURATION_MAX_NS;
+}
+
 static void read_duration(struct rn_logs_reader *r, struct rn_logs_entry *e)
 {
     struct rn_slice text = value_of(r, r->duration);
@@ -239,12 +249,11 @@ static void read_duration(struct rn_logs_reader *r, struct rn_logs_entry *e)
 
     e->duration_ns = -1;
     if (text.data != NULL) {
-        if (!rn_moment_parse_length(text, r->unit_ns, &e->duration_ns))
+        if (!read_length(r, text, &e->duration_ns))
             e->duration_ns = -1;
     } else if (r->parts[0] != RN_LOGS_NO_SLOT) {
         for (int i = 0; i < 3; i++)
-            if (value_of(r, r->parts[i]).data != NULL &&
-                rn_moment_parse_length(value_of(r, r->parts[i]), r->unit_ns, &part_ns))
+            if (read_length(r, value_of(r, r->parts[i]), &part_ns))
                 e->duration_ns = (e->duration_ns < 0 ? 0 : e->duration_ns) + part_ns;
     }
     r->has_duration |= e->duration_ns >= 0;
@@ -289,6 +298,8 @@ enum rn_logs_fault rn_logs_reader_read(struct rn_logs_reader *r, struct rn_slice
             return RN_LOGS_TIME;
         e->time_ns -= e->duration_ns > 0 ? e->duration_ns : 0;
     }
+    if (e->time_ns <= 0)
+        return RN_LOGS_TIME;
     r->grain = grain > r->grain ? grain : r->grain;
     if (!read_status(r, e))
         return RN_LOGS_STATUS;

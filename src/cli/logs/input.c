@@ -86,6 +86,13 @@ static bool fill(struct rn_input *input)
     return got != 0;
 }
 
+/* A pipe may bring the first bytes one by one. */
+static void fill_at_least(struct rn_input *input, size_t bytes)
+{
+    while (input->end < bytes && fill(input))
+        ;
+}
+
 /* Whether the first bytes are those of a compressed file; then what has been read is that. */
 static bool open_packed(struct rn_input *input)
 {
@@ -108,6 +115,14 @@ static bool open_packed(struct rn_input *input)
     return true;
 }
 
+/* The mark of UTF-8 that editors and spreadsheets put in front of a text. */
+static void skip_mark(struct rn_input *input)
+{
+    fill_at_least(input, 3);
+    if (input->end >= 3 && memcmp(input->buffer, "\xef\xbb\xbf", 3) == 0)
+        input->at = 3;
+}
+
 bool rn_input_open(struct rn_input *input, const char *path)
 {
     struct stat status;
@@ -123,11 +138,10 @@ bool rn_input_open(struct rn_input *input, const char *path)
     input->buffer = malloc(BUFFER_BYTES);
     if (input->buffer == NULL)
         return rn_output_error("out of memory");
-    /* A pipe may bring the first bytes one by one. */
-    while (input->end < 4 && fill(input))
-        ;
+    fill_at_least(input, 4);
     if (!open_packed(input))
         return rn_output_error("%s: %s", name.text, input->problem);
+    skip_mark(input);
     if (input->problem[0] != '\0' && input->end == 0)
         return rn_output_error("%s cannot be read: %s", name.text, input->problem);
     return true;

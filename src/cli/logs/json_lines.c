@@ -43,8 +43,8 @@ static const struct rn_logs_learnt *look_up(struct walk *w, struct rn_slice name
     const struct level *level = &w->levels[w->depth];
     struct rn_logs_learnt *l = w->number < RN_LOGS_LEARNT - 1 ? &r->learnt[w->number] : unlearnt;
 
-    if (w->number < r->learnt_count && l->len == name.len && l->parent == level->parent &&
-        memcmp(l->name, name.data, name.len) == 0)
+    if (w->number < r->learnt_count && l->len == name.len && name.len <= sizeof l->name &&
+        l->parent == level->parent && memcmp(l->name, name.data, name.len) == 0)
         return l;
     *l = (struct rn_logs_learnt){.slot = RN_LOGS_NO_SLOT, .parent = level->parent};
     for (uint32_t i = 0; i < r->name_count; i++)

@@ -10,12 +10,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define RN_DEMAND_TIERS 16 /* of one rule that are told apart */
+#define RN_DEMAND_TIERS 16                           /* of one rule that are told apart */
+#define RN_DEMAND_COST_MAX ((UINT64_C(1) << 56) - 1) /* more than any limit admits */
 
 struct rn_demand_event {
     uint64_t client; /* the hash of its key and tier */
     int64_t at_ns;
-    uint32_t cost, tier;
+    uint64_t cost : 56; /* RN_DEMAND_COST_MAX: that, or more */
+    uint64_t tier : 8;
 };
 
 struct rn_demand_events {

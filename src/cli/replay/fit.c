@@ -83,7 +83,7 @@ static uint64_t total_cost(const struct rn_demand_event *events, size_t count)
 {
     uint64_t total = 0;
 
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count && total <= RATION_AMOUNT_MAX; i++)
         total += events[i].cost;
     return total;
 }

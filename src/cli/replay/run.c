@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/clock.h"
 #include "cli/output/output.h"
@@ -183,8 +184,11 @@ static void put_decision(struct rn_run *run, const struct rn_logs_entry *e,
     const struct ration_verdict *v = &o->decision.verdict;
     int64_t wait_ns = result == RN_TALLY_WAITS ? o->delay_ns : v->retry_after_ns;
 
-    fprintf(run->decisions, "%" PRId64 ".%09" PRId64 ",%s,%s,%" PRIu64 ",", e->time_ns / 1000000000,
-            e->time_ns % 1000000000, words[result], o->rule, v->remaining);
+    fprintf(run->decisions, "%" PRId64 ".%09" PRId64 ",%s,%s,", e->time_ns / 1000000000,
+            e->time_ns % 1000000000, words[result], o->rule);
+    if (v->remaining != UINT64_MAX) /* no limit applied */
+        fprintf(run->decisions, "%" PRIu64, v->remaining);
+    fputc(',', run->decisions);
     if (wait_ns == RATION_NEVER)
         fputs("never\n", run->decisions);
     else
@@ -265,16 +269,41 @@ bool rn_run_all(struct rn_run *run)
         else
             ok = rn_reorder_add(&run->reorder, e);
     }
-    ok = ok && rn_reorder_finish(&run->reorder);
+    ok = ok && (run->feeds.failed || rn_reorder_finish(&run->reorder));
     rn_progress_done(&progress);
     rn_tally_flush(&run->shared);
     run->took_ns = rn_clock_boot_ns() - begun_ns;
-    if (run->decisions != NULL && fflush(run->decisions) != 0)
-        return rn_output_error("--decisions: %s", strerror(errno));
-    return ok || rn_output_error("out of memory");
+    if (run->decisions != NULL && (fflush(run->decisions) != 0 || ferror(run->decisions)))
+        return rn_output_error("--decisions: %s", strerror(errno != 0 ? errno : EIO));
+    return ok ? !run->feeds.failed : rn_output_error("out of memory");
 }
 
 /* --- opening ------------------------------------------------------------------------------ */
+
+/* Whether a file that will be written is one of those that are read. */
+static bool is_among(const char *path, const char *const *names, size_t count)
+{
+    struct stat written, read;
+
+    if (path == NULL || strcmp(path, "-") == 0 || stat(path, &written) != 0 ||
+        !S_ISREG(written.st_mode))
+        return false;
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(names[i], "-") != 0 && stat(names[i], &read) == 0 &&
+            read.st_dev == written.st_dev && read.st_ino == written.st_ino)
+            return true;
+    return false;
+}
+
+static bool check_output(const struct rn_options *o, const char *option, const char *path)
+{
+    if (!is_among(path, o->words, o->word_count) &&
+        !is_among(path, o->rules.values, o->rules.count) &&
+        !is_among(path, o->against.values, o->against.count))
+        return true;
+    return rn_output_error("%s: %s is one of the files to read; write to another", option,
+                           rn_excerpt(rn_slice_of(path)).text);
+}
 
 static bool open_decisions(struct rn_run *run)
 {
@@ -324,7 +353,8 @@ bool rn_run_open(struct rn_run *run, const struct rn_options *o, const char *tex
     rn_arena_init(&run->names);
     if (o->format != NULL && format == NULL)
         return complain_of_format(o->format);
-    if (!check_times(o))
+    if (!check_times(o) || !check_output(o, "--decisions", o->decisions) ||
+        !check_output(o, "--html", o->html))
         return false;
     if (o->rules.count == 0 && text == NULL)
         return rn_output_error("no rules given; write for example ration %s --rules rules.yaml "

@@ -51,8 +51,9 @@ static void see(struct rn_run *run, const struct rn_logs_entry *entry,
 
         if (match->rule != s->list.rule)
             continue;
-        event.tier = number_of_tier(s, match->tier);
-        event.cost = match->cost < UINT32_MAX ? (uint32_t)match->cost : UINT32_MAX;
+        event.tier = (uint8_t)number_of_tier(s, match->tier);
+        event.cost = (match->cost < RN_DEMAND_COST_MAX ? match->cost : RN_DEMAND_COST_MAX) &
+                     RN_DEMAND_COST_MAX;
         event.client = event.tier;
         for (uint32_t k = 0; k < match->rule->key_count; k++) {
             if (match->key_names[k].data != NULL)
@@ -280,6 +281,10 @@ static int run_suggest(struct suggest *s)
     s->list.run = &s->run;
     if (!rn_run_all(&s->run) || s->failed || !suggest_all(s))
         return RN_EXIT_ERROR;
+    if (s->list.count == 0 && s->demand.halvings != 0) {
+        rn_output_error("the requests of one client do not fit the memory; give more --memory");
+        return RN_EXIT_ERROR;
+    }
     if (s->list.count == 0) {
         rn_output_error("no request in %s is of the rule %s and limited by it",
                         s->run.feeds.count == 1 ? "this log" : "these logs", s->list.rule->title);

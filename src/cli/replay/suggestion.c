@@ -50,8 +50,49 @@ static void put_sample(char *text, size_t size, const struct rn_suggestion_list 
 {
     text[0] = '\0';
     if (list->halvings != 0)
-        snprintf(text, size, "one of %u clients, chosen by hash: give more --memory for all",
-                 1u << list->halvings);
+        snprintf(text, size,
+                 "one of %" PRIu64 " clients, chosen by hash: give more --memory for all",
+                 UINT64_C(1) << list->halvings);
+}
+
+/* What else the rule has that decides who is refused; empty: nothing. */
+static void put_left_out(char *text, size_t size, const struct rn_suggestion_list *list)
+{
+    const struct rn_rule *rule = list->rule;
+    bool several = false;
+
+    for (uint32_t i = 0; i < rule->tier_count; i++)
+        several |= rule->tiers[i].limit_count > 1;
+    const struct {
+        bool has;
+        const char *name;
+    } parts[] = {{several, "limits behind the first"},
+                 {rule->soft_percent != 0, "soft"},
+                 {rule->earn != NULL, "earn"},
+                 {rule->by_outcome, "charge_on"},
+                 {rule->line_size != 0, "max_wait"}};
+    size_t len = 0;
+
+    text[0] = '\0';
+    for (size_t i = 0; i < RN_COUNT(parts); i++)
+        if (parts[i].has)
+            len += (size_t)snprintf(text + len, size - len, "%s%s",
+                                    len == 0 ? "what the rule has beside its limit is left out: "
+                                             : ", ",
+                                    parts[i].name);
+}
+
+static void put_own_notes(const struct rn_suggestion_list *list,
+                          void (*put)(void *arg, const char *text), void *arg)
+{
+    char text[200];
+
+    put_sample(text, sizeof text, list);
+    if (text[0] != '\0')
+        put(arg, text);
+    put_left_out(text, sizeof text, list);
+    if (text[0] != '\0')
+        put(arg, text);
 }
 
 /* --- text ----------------------------------------------------------------------------------- */
@@ -124,9 +165,7 @@ void rn_suggestion_text(const struct rn_suggestion_list *list)
     rn_output_put(&out, RN_BOLD, "\nNotes\n");
     rn_notes_times(list->run, put_note, &out);
     rn_notes_feeds(list->run, put_note, &out);
-    put_sample(text, sizeof text, list);
-    if (text[0] != '\0')
-        put_note(&out, text);
+    put_own_notes(list, put_note, &out);
 }
 
 /* --- JSON ------------------------------------------------------------------------------------ */
@@ -175,7 +214,6 @@ void rn_suggestion_json(const struct rn_suggestion_list *list)
 {
     struct rn_buf text = {0};
     struct rn_members m = {.out = &text};
-    char sample[120];
 
     rn_members_open(&m, NULL, '{');
     rn_members_text(&m, "rule", rn_slice_of(list->rule->title));
@@ -188,9 +226,7 @@ void rn_suggestion_json(const struct rn_suggestion_list *list)
     rn_members_open(&m, "notes", '[');
     rn_notes_times(list->run, put_member_note, &m);
     rn_notes_feeds(list->run, put_member_note, &m);
-    put_sample(sample, sizeof sample, list);
-    if (sample[0] != '\0')
-        put_member_note(&m, sample);
+    put_own_notes(list, put_member_note, &m);
     rn_members_close(&m, ']');
     rn_members_close(&m, '}');
     rn_output_json(&text);
@@ -263,9 +299,7 @@ bool rn_suggestion_page(const struct rn_suggestion_list *list, const char *path)
     rn_page_heading(&page, "Notes");
     rn_notes_times(list->run, put_paragraph, &page);
     rn_notes_feeds(list->run, put_paragraph, &page);
-    put_sample(logs, sizeof logs, list);
-    if (logs[0] != '\0')
-        put_paragraph(&page, logs);
+    put_own_notes(list, put_paragraph, &page);
     rn_page_close(&page);
     saved = rn_output_save(path, &page.out);
     rn_page_done(&page);

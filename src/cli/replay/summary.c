@@ -32,9 +32,11 @@ static void put_head(const struct rn_output *out, const struct rn_run *run)
 
     rn_notes_logs(run, logs, sizeof logs);
     rn_output_lines(out, rn_slice_of(logs));
-    rn_output_put(out, RN_PLAIN, ": %s requests, %s to %s UTC, under %s\n",
+    rn_output_put(out, RN_PLAIN, ": %s requests, %s to %s UTC, under ",
                   rn_output_count(run->requests, x.a), rn_output_moment(run->first_ns, x.from),
-                  rn_output_moment(run->last_ns, x.to), run->sides[0].name);
+                  rn_output_moment(run->last_ns, x.to));
+    rn_output_lines(out, rn_slice_of(run->sides[0].name));
+    rn_output_put(out, RN_PLAIN, "\n");
     rn_notes_times(run, put_note, (void *)(uintptr_t)out);
     rn_output_put(out, t->refused == 0 ? RN_GOOD : RN_BOLD, "\n%s of %s requests (%s) refused",
                   rn_output_count(t->refused, x.a), rn_output_count(t->requests, x.b),
@@ -136,9 +138,11 @@ static void put_changes(const struct rn_output *out, const struct rn_run *run)
         return;
     rn_run_count_changed(run, clients);
     rn_output_put(out, RN_BOLD, "\nWhat changes\n");
-    rn_output_put(out, RN_PLAIN, "  requests refused by %s: %s; by %s: %s\n", run->sides[1].name,
-                  rn_output_count(run->sides[1].tally.refused, x.a), run->sides[0].name,
-                  rn_output_count(run->sides[0].tally.refused, x.b));
+    rn_output_put(out, RN_PLAIN, "  requests refused by ");
+    rn_output_lines(out, rn_slice_of(run->sides[1].name));
+    rn_output_put(out, RN_PLAIN, ": %s; by ", rn_output_count(run->sides[1].tally.refused, x.a));
+    rn_output_lines(out, rn_slice_of(run->sides[0].name));
+    rn_output_put(out, RN_PLAIN, ": %s\n", rn_output_count(run->sides[0].tally.refused, x.b));
     rn_output_put(out, RN_PLAIN, "  %s refused by both, %s newly refused, %s no longer refused\n",
                   rn_output_count(run->both_refused, x.a), rn_output_count(run->newly_refused, x.b),
                   rn_output_count(run->no_longer_refused, x.c));

@@ -3,6 +3,8 @@
 #include "cli/output/output.h"
 #include "cli/replay/summary.h"
 
+#define SECOND INT64_C(1000000000)
+
 /* A time as ISO 8601, to the second; null if there is none. */
 static void put_moment(struct rn_members *m, const char *name, int64_t ns)
 {
@@ -16,6 +18,14 @@ static void put_moment(struct rn_members *m, const char *name, int64_t ns)
     text[10] = 'T';
     text[19] = 'Z';
     rn_members_text(m, name, (struct rn_slice){text, 20});
+}
+
+static void put_limited_for(struct rn_members *m, const struct rn_tally_rule *t)
+{
+    if (t->limited_s < INT64_MAX / SECOND)
+        rn_members_seconds(m, "limited_for", (int64_t)t->limited_s * SECOND + t->limited_rest_ns);
+    else
+        rn_members_u64(m, "limited_for", t->limited_s);
 }
 
 static void put_clients_of(struct rn_members *m, const struct rn_run *run,
@@ -47,10 +57,20 @@ static void put_rules(struct rn_members *m, const struct rn_run *run,
         put_clients_of(m, run, &t->clients, &t->clients);
         put_moment(m, "first", t->first_ns);
         put_moment(m, "last", t->last_ns);
-        rn_members_seconds(m, "limited_for", t->limited_ns);
+        put_limited_for(m, t);
         rn_members_close(m, '}');
     }
     rn_members_close(m, ']');
+}
+
+/* Any bytes. A NUL becomes U+FFFD as what is not UTF-8 does: readers of JSON may refuse it. */
+static void put_client(struct rn_members *m, const struct rn_touched *client)
+{
+    char text[RN_TOUCHED_NAME];
+
+    for (uint32_t i = 0; i < client->name_len; i++)
+        text[i] = client->name[i] != '\0' ? client->name[i] : '\xff';
+    rn_members_text(m, "client", (struct rn_slice){text, client->name_len});
 }
 
 static void put_top(struct rn_members *m, const struct rn_run *run, struct rn_run_side *side)
@@ -63,7 +83,7 @@ static void put_top(struct rn_members *m, const struct rn_run *run, struct rn_ru
         const struct rn_population_row *row = rn_population_find(&run->shared.population, c->hash);
 
         rn_members_open(m, NULL, '{');
-        rn_members_text(m, "client", (struct rn_slice){c->name, c->name_len});
+        put_client(m, c);
         rn_members_text(m, "rule", rn_slice_of(side->ruleset->rules[c->rule].title));
         rn_members_u64(m, "refused", c->refused);
         rn_members_u64(m, "delayed", c->delayed);

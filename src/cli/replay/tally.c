@@ -6,6 +6,8 @@
 
 #include "base/siphash.h"
 
+#define SECOND INT64_C(1000000000)
+
 /* Not secret: results must not differ from run to run. */
 static const struct rn_hash_key fixed = {UINT64_C(0x7265706C61790001), UINT64_C(0x726174696F6E)};
 
@@ -147,6 +149,13 @@ static bool would_stand_in_line(const struct rn_rule *rule, const struct opinion
     return op->refuses && rule->line_size != 0 && op->wait_ns <= rule->max_wait_ns;
 }
 
+static void add_length(struct rn_tally_rule *rule, int64_t ns)
+{
+    ns += rule->limited_rest_ns;
+    rule->limited_s += (uint64_t)(ns / SECOND);
+    rule->limited_rest_ns = ns % SECOND;
+}
+
 static void count_touched(struct rn_tally_side *t, const struct rn_match *match, uint64_t hash,
                           const struct opinion *op, bool waits, int64_t now_ns)
 {
@@ -163,7 +172,7 @@ static void count_touched(struct rn_tally_side *t, const struct rn_match *match,
         rule->in_line += waits;
         row->delayed++;
     }
-    rule->limited_ns += rn_touched_wait(row, now_ns, op->wait_ns);
+    add_length(rule, rn_touched_wait(row, now_ns, op->wait_ns));
     rule->first_ns = rule->first_ns == 0 ? now_ns : rule->first_ns;
     rule->last_ns = now_ns;
 }

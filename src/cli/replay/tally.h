@@ -24,7 +24,9 @@ struct rn_tally_rule {
     uint64_t requests, refused, delayed, shadowed;
     uint64_t in_line;          /* of those delayed: would stand in line */
     int64_t first_ns, last_ns; /* of refusals and delays; 0: none */
-    int64_t limited_ns;        /* how long all its clients together were told to stay away */
+    /* How long all its clients together were told to stay away: centuries, of a long period. */
+    uint64_t limited_s;
+    int64_t limited_rest_ns; /* and less than a second */
     struct rn_tally_clients clients;
 };
 

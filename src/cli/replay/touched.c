@@ -53,16 +53,20 @@ size_t rn_touched_sort(struct rn_touched_table *t)
     return n;
 }
 
-/* Forgets the half with the fewest refusals. */
+/* Forgets the half with the fewest refusals. Those that come again may be forgotten again, so what
+ * their rows are short by adds up. */
 static void forget_half(struct rn_touched_table *t)
 {
     size_t n = rn_touched_sort(t), kept = n / 2;
     struct rn_touched *old = malloc((kept + 1) * sizeof *old);
-    uint64_t count = t->rows[kept].refused + t->rows[kept].delayed;
 
     if (old == NULL)
         abort(); /* a few megabytes */
-    t->floor = count > t->floor ? count : t->floor;
+    for (size_t i = kept; i < n; i++) {
+        uint64_t count = t->rows[i].refused + t->rows[i].delayed + t->rows[i].missed;
+
+        t->floor = count > t->floor ? count : t->floor;
+    }
     memcpy(old, t->rows, kept * sizeof *old);
     memset(t->rows, 0, t->size * sizeof *t->rows);
     for (size_t i = 0; i < kept; i++)
@@ -86,6 +90,7 @@ struct rn_touched *rn_touched_get(struct rn_touched_table *t, uint64_t hash, uin
         *row = (struct rn_touched){.hash = hash,
                                    .rule = rule,
                                    .name_len = UINT32_MAX,
+                                   .missed = t->floor,
                                    .first_ns = now_ns,
                                    .until_ns = now_ns};
         t->count++;
@@ -100,7 +105,7 @@ int64_t rn_touched_wait(struct rn_touched *row, int64_t now_ns, int64_t wait_ns)
 
     if (wait_ns == RATION_NEVER || wait_ns <= 0)
         return 0;
-    until = now_ns + wait_ns;
+    until = wait_ns < INT64_MAX - now_ns ? now_ns + wait_ns : INT64_MAX;
     if (until <= from)
         return 0;
     row->until_ns = until;

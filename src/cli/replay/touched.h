@@ -21,6 +21,7 @@ struct rn_touched {
     uint32_t rule; /* its index in the ruleset */
     uint32_t name_len;
     uint64_t refused, delayed;
+    uint64_t missed;            /* at most so many are not counted here */
     int64_t first_ns, last_ns;  /* of refusals and delays */
     int64_t until_ns;           /* the client was told to come back then */
     int64_t limited_ns;         /* how long it was told to stay away, in all */

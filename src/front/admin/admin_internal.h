@@ -184,9 +184,9 @@ void rn_admin_usage_fail(struct rn_http_context *c, int code, struct rn_slice ru
 /* reputation.c */
 void rn_admin_get_reputation(struct rn_http_context *c);
 void rn_admin_lift(struct rn_http_context *c);
-/* A member `key`, of any bytes. Readers of JSON refuse a NUL: it is written as U+FFFD, as are bytes
- * that are not UTF-8. */
-void rn_admin_put_key(struct rn_members *m, struct rn_slice key);
+/* A member, `key` or, as an element of a list, NULL, of any bytes. Readers of JSON refuse a NUL: it
+ * is written as U+FFFD, as are bytes that are not UTF-8. */
+void rn_admin_put_key(struct rn_members *m, const char *name, struct rn_slice key);
 /* A member `banned_for`, if the rule bans the client with this hash. */
 void rn_admin_put_ban_of(struct rn_members *m, struct ration *r, struct rn_slice rule,
                          uint64_t hash);

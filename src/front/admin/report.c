@@ -40,7 +40,7 @@ static void put_near(struct rn_members *m, const struct rn_effect_info *info)
     rn_members_open(m, "near", '[');
     for (size_t i = 0; i < RN_EFFECT_NAMES; i++)
         if (info->names[i].len != 0)
-            rn_members_text(m, NULL, (struct rn_slice){info->names[i].text, info->names[i].len});
+            rn_admin_put_key(m, NULL, (struct rn_slice){info->names[i].text, info->names[i].len});
     rn_members_close(m, ']');
 }
 

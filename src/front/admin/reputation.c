@@ -20,14 +20,14 @@
 
 /* --- listing -------------------------------------------------------------------------------- */
 
-void rn_admin_put_key(struct rn_members *m, struct rn_slice key)
+void rn_admin_put_key(struct rn_members *m, const char *name, struct rn_slice key)
 {
     char text[RN_EVENT_NAME_BYTES];
     size_t len = key.len < sizeof text ? key.len : sizeof text;
 
     for (size_t i = 0; i < len; i++)
         text[i] = key.data[i] != '\0' ? key.data[i] : '\xff';
-    rn_members_text(m, "key", (struct rn_slice){text, len});
+    rn_members_text(m, name, (struct rn_slice){text, len});
 }
 
 static int list_client(void *arg, const struct ration_reputation *client)
@@ -42,7 +42,7 @@ static int list_client(void *arg, const struct ration_reputation *client)
     else
         rn_members_null(m, "rule");
     if (client->key)
-        rn_admin_put_key(m, (struct rn_slice){client->key, client->key_len});
+        rn_admin_put_key(m, "key", (struct rn_slice){client->key, client->key_len});
     else
         rn_members_null(m, "key");
     rn_members_text(m, "hash", rn_slice_of(hash));

@@ -192,7 +192,7 @@ void rn_admin_top(struct rn_http_context *c)
             rn_members_text(&m, "rule", rn_slice_of(keys[i].rule));
         else
             rn_members_null(&m, "rule");
-        rn_admin_put_key(&m, (struct rn_slice){keys[i].name, keys[i].name_len});
+        rn_admin_put_key(&m, "key", (struct rn_slice){keys[i].name, keys[i].name_len});
         rn_members_u64(&m, "refused", keys[i].refused);
         snprintf(hash, sizeof hash, "%016" PRIx64, keys[i].hash);
         rn_members_text(&m, "hash", rn_slice_of(hash));

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "cli/output/output.h"
 #include "cli/replay/progress.h"
 #include "limiter/decide/workspace.h"
@@ -85,8 +86,10 @@ static bool want(struct rn_run *run, struct rn_slice name, uint32_t *number)
 
     for (uint32_t i = 0; i < run->given_count; i++)
         if (run->given[i].name_len == name.len &&
-            memcmp(run->given[i].name, name.data, name.len) == 0)
+            memcmp(run->given[i].name, name.data, name.len) == 0) {
+            run->given_used |= UINT32_C(1) << i;
             return true; /* --set says it */
+        }
     for (*number = 0; *number < plan->attribute_count; ++*number)
         if (rn_slice_equal(plan->attributes[*number], name))
             return true;
@@ -145,6 +148,18 @@ static bool split_pair(const char *option, const char *text, struct rn_slice *na
     return true;
 }
 
+/* --map duration=took:min: a unit that there is not. */
+static bool check_unit(const struct rn_logs_map *map)
+{
+    const char *colon = memrchr(map->field.data, ':', map->field.len);
+    const char *unit = colon != NULL ? colon + 1 : "s";
+
+    return !rn_slice_is(map->name, "duration") ||
+           rn_slice_find(rn_slice_of(unit), (const char *const[]){"s", "ms", "us", "ns"}, 4) < 4 ||
+           rn_output_error("--map: found the unit %s of durations, expected s, ms, us or ns",
+                           rn_excerpt(rn_slice_of(unit)).text);
+}
+
 static bool plan_reading(struct rn_run *run)
 {
     const struct rn_options *o = run->options;
@@ -159,7 +174,7 @@ static bool plan_reading(struct rn_run *run)
     for (size_t i = 0; i < o->maps.count; i++) {
         struct rn_logs_map *map = &run->plan.maps[run->plan.map_count++];
 
-        if (!split_pair("--map", o->maps.values[i], &map->name, &map->field))
+        if (!split_pair("--map", o->maps.values[i], &map->name, &map->field) || !check_unit(map))
             return false;
     }
     if (!want(run, rn_slice_of(o->by), &run->whole))
@@ -249,6 +264,15 @@ static void replay_one(void *arg, const struct rn_logs_entry *e)
     run->no_longer_refused += !refused[0] && refused[1];
 }
 
+static void leave_out(struct rn_run *run, int64_t time_ns)
+{
+    if (run->outside == 0 || time_ns < run->outside_first_ns)
+        run->outside_first_ns = time_ns;
+    if (run->outside == 0 || time_ns > run->outside_last_ns)
+        run->outside_last_ns = time_ns;
+    run->outside++;
+}
+
 bool rn_run_all(struct rn_run *run)
 {
     const struct rn_timestamp *from = &run->options->from, *to = &run->options->to;
@@ -261,7 +285,7 @@ bool rn_run_all(struct rn_run *run)
     while (ok && (e = rn_feeds_next(&run->feeds)) != NULL) {
         rn_progress_step(&progress, &run->feeds);
         if ((from->given && e->time_ns < from->ns) || (to->given && e->time_ns >= to->ns))
-            run->outside++;
+            leave_out(run, e->time_ns);
         else
             ok = rn_reorder_add(&run->reorder, e);
     }
@@ -272,6 +296,45 @@ bool rn_run_all(struct rn_run *run)
     if (run->decisions != NULL && fflush(run->decisions) != 0)
         return rn_output_error("--decisions: %s", strerror(errno));
     return ok || rn_output_error("out of memory");
+}
+
+/* --- files -------------------------------------------------------------------------------- */
+
+/* What is read must not be written over. */
+static bool check_output(const struct rn_options *o, const char *option, const char *path)
+{
+    const struct rn_option_list *rules[] = {&o->rules, &o->against};
+
+    for (size_t i = 0; path != NULL && i < o->word_count; i++)
+        if (rn_file_is_same(path, o->words[i]))
+            return rn_output_error("%s: %s is a log to read, and would be lost; name another file",
+                                   option, rn_excerpt(rn_slice_of(path)).text);
+    for (size_t k = 0; path != NULL && k < RN_COUNT(rules); k++)
+        for (size_t i = 0; i < rules[k]->count; i++)
+            if (rn_file_is_same(path, rules[k]->values[i]))
+                return rn_output_error("%s: %s has rules, and would be lost; name another file",
+                                       option, rn_excerpt(rn_slice_of(path)).text);
+    return true;
+}
+
+static bool check_files(const struct rn_options *o)
+{
+    for (size_t i = 0; i < o->word_count; i++)
+        for (size_t k = 0; k < i; k++)
+            if (rn_file_is_same(o->words[k], o->words[i]))
+                return rn_output_error("%s and %s are the same log; its requests would count twice",
+                                       rn_excerpt(rn_slice_of(o->words[k])).text,
+                                       rn_excerpt(rn_slice_of(o->words[i])).text);
+    if (o->html != NULL && o->decisions != NULL &&
+        (strcmp(o->html, o->decisions) == 0 || rn_file_is_same(o->html, o->decisions)))
+        return rn_output_error("--html and --decisions write to one file; name another for one of "
+                               "them");
+    if (o->json && ((o->html != NULL && strcmp(o->html, "-") == 0) ||
+                    (o->decisions != NULL && strcmp(o->decisions, "-") == 0)))
+        return rn_output_error("--json writes to standard output; name a file for %s",
+                               o->html != NULL && strcmp(o->html, "-") == 0 ? "--html"
+                                                                            : "--decisions");
+    return check_output(o, "--html", o->html) && check_output(o, "--decisions", o->decisions);
 }
 
 /* --- opening ------------------------------------------------------------------------------ */
@@ -324,7 +387,7 @@ bool rn_run_open(struct rn_run *run, const struct rn_options *o, const char *tex
     rn_arena_init(&run->names);
     if (o->format != NULL && format == NULL)
         return complain_of_format(o->format);
-    if (!check_times(o))
+    if (!check_times(o) || !check_files(o))
         return false;
     if (o->rules.count == 0 && text == NULL)
         return rn_output_error("no rules given; write for example ration %s --rules rules.yaml "
@@ -334,14 +397,15 @@ bool rn_run_open(struct rn_run *run, const struct rn_options *o, const char *tex
     if (!load_side(run, &o->rules, text, bytes) ||
         (o->against.count != 0 && !load_side(run, &o->against, NULL, bytes)))
         return false;
-    if (!plan_reading(run) || !open_decisions(run))
+    if (!plan_reading(run))
         return false;
     if (!rn_population_init(&run->shared.population, o->memory_bytes / SHARE_POPULATION) ||
         !rn_pending_init(&run->pending, o->memory_bytes / SHARE_PENDING) ||
         !rn_reorder_init(&run->reorder, run->plan.attribute_count, o->reorder_ns,
                          o->memory_bytes / SHARE_REORDER, replay_one, run))
         return rn_output_error("out of memory");
-    return rn_feeds_open(&run->feeds, &run->plan, format, o->words, o->word_count);
+    return rn_feeds_open(&run->feeds, &run->plan, format, o->words, o->word_count) &&
+           open_decisions(run);
 }
 
 void rn_run_done(struct rn_run *run)
@@ -357,6 +421,15 @@ void rn_run_done(struct rn_run *run)
     }
     if (run->decisions != NULL && run->decisions != stdout)
         fclose(run->decisions);
+}
+
+uint64_t rn_run_faulty(const struct rn_run *run)
+{
+    uint64_t faulty = 0;
+
+    for (size_t i = 0; i < run->feeds.count; i++)
+        faulty += run->feeds.items[i].lines - run->feeds.items[i].requests;
+    return faulty;
 }
 
 void rn_run_count_changed(const struct rn_run *run, uint64_t clients[4])

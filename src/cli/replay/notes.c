@@ -300,8 +300,11 @@ static void note_rule(const struct writer *w, const struct rn_run *run,
              "rule %s spreads the ends of its windows over clients by a secret: each client's "
              "windows end at other times than on your servers",
              rule->title);
-    if (rule->shadow)
-        note(w, "rule %s is in shadow mode: what it would refuse counts as shadowed", rule->title);
+    if (rule->shadow && !side->ruleset->shadow)
+        note(w,
+             "rule %s is in shadow mode: what it would refuse counts as shadowed; for the clients, "
+             "replay it without mode: shadow",
+             rule->title);
     if (is_calendar(rule) && run->first_ns < FIRST_CALENDAR_NS)
         note(w, "rule %s: its calendar begins in 2020; windows before that are by UTC",
              rule->title);
@@ -359,6 +362,12 @@ void rn_notes_each(const struct rn_run *run, void (*put)(void *arg, const char *
     struct writer w = {put, arg};
 
     rn_notes_feeds(run, put, arg);
+    for (unsigned i = 0; i < run->side_count; i++)
+        if (run->sides[i].ruleset->shadow)
+            note(&w,
+                 "%s has mode: shadow for all rules: what they would refuse counts as shadowed; "
+                 "for the clients, replay them without it",
+                 run->sides[i].name);
     for (uint32_t i = 0; run->requests != 0 && i < run->sides[0].ruleset->rule_count; i++)
         note_rule(&w, run, &run->sides[0], &run->sides[0].ruleset->rules[i]);
     if (run->present[run->whole] == 0 && run->whole_given.data == NULL && run->requests != 0)

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/clock.h"
 #include "base/file.h"
@@ -160,13 +161,27 @@ static bool check_unit(const struct rn_logs_map *map)
                            rn_excerpt(rn_slice_of(unit)).text);
 }
 
+/* Header names ignore case; rules have them in lower case. False: out of memory. */
+static bool lower_header(struct rn_run *run, struct rn_slice *name)
+{
+    char *to;
+
+    if (name->len < 7 || strncasecmp(name->data, "header.", 7) != 0)
+        return true;
+    *name = rn_arena_dup(&run->names, *name);
+    to = (char *)(uintptr_t)name->data;
+    for (size_t i = 0; to != NULL && i < name->len; i++)
+        to[i] = to[i] >= 'A' && to[i] <= 'Z' ? (char)(to[i] | 0x20) : to[i];
+    return to != NULL || rn_output_error("out of memory");
+}
+
 static bool plan_reading(struct rn_run *run)
 {
     const struct rn_options *o = run->options;
     struct rn_slice name, value;
 
     for (size_t i = 0; i < o->sets.count; i++) {
-        if (!split_pair("--set", o->sets.values[i], &name, &value))
+        if (!split_pair("--set", o->sets.values[i], &name, &value) || !lower_header(run, &name))
             return false;
         run->given[run->given_count++] =
             (struct ration_attribute){name.data, name.len, value.data, value.len};
@@ -174,7 +189,8 @@ static bool plan_reading(struct rn_run *run)
     for (size_t i = 0; i < o->maps.count; i++) {
         struct rn_logs_map *map = &run->plan.maps[run->plan.map_count++];
 
-        if (!split_pair("--map", o->maps.values[i], &map->name, &map->field) || !check_unit(map))
+        if (!split_pair("--map", o->maps.values[i], &map->name, &map->field) || !check_unit(map) ||
+            !lower_header(run, &map->name))
             return false;
     }
     if (!want(run, rn_slice_of(o->by), &run->whole))

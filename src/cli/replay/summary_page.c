@@ -266,9 +266,12 @@ bool rn_summary_page(struct rn_run *run, const char *path)
     bool saved;
 
     rn_notes_logs(run, logs, sizeof logs);
-    snprintf(subtitle, sizeof subtitle, "%s, %s to %s UTC, under %s", logs,
-             rn_output_moment(run->first_ns, from), rn_output_moment(run->last_ns, to),
-             run->sides[0].name);
+    if (run->requests == 0)
+        snprintf(subtitle, sizeof subtitle, "%s, under %s: no requests", logs, run->sides[0].name);
+    else
+        snprintf(subtitle, sizeof subtitle, "%s, %s to %s UTC, under %s", logs,
+                 rn_output_moment(run->first_ns, from), rn_output_moment(run->last_ns, to),
+                 run->sides[0].name);
     rn_page_open(&page, "What these rules would have done", subtitle);
     put_figures(&page, run);
     if (run->requests != 0)

@@ -241,6 +241,7 @@ def test_names_that_say_nothing_are_pointed_out(replay):
     assert "--set teir: no rule looks at teir" in said
     assert "--map api_key=http_x_api_key: no request has that field; its fields are server_name, remote_addr" in said
     assert "--map duration=extra2: no request has a duration there" in said
+    assert "--map status=code: no log has that field; its fields are" in notes("--map", "status=code")
     assert "--map" not in notes("--map", "api_key=http_user_agent", "--set", "ip=192.0.2.9")
     assert 'found the unit "min" of durations, expected s, ms, us or ns' in \
         replay(line(), options=["--map", "duration=extra1:min"], status=2).err

@@ -150,6 +150,15 @@ static void put_fields(const struct rn_run *run, char *text, size_t size)
         snprintf(text + len, size - len, "and extra1, extra2, ... behind them");
 }
 
+/* Whether a log can have a status: those of JSON lines always can. */
+static bool has_status_field(const struct rn_run *run)
+{
+    for (size_t i = 0; i < run->feeds.count; i++)
+        if (run->feeds.items[i].reader->status != RN_LOGS_NO_SLOT)
+            return true;
+    return false;
+}
+
 static void note_map(const struct writer *w, const struct rn_run *run,
                      const struct rn_logs_map *map)
 {
@@ -161,6 +170,11 @@ static void note_map(const struct writer *w, const struct rn_run *run,
         if (rn_slice_is(map->name, "duration") && !has_durations(run))
             note(w, "--map duration=%.*s: no request has a duration there", (int)map->field.len,
                  map->field.data);
+        if (rn_slice_is(map->name, "status") && !has_status_field(run)) {
+            put_fields(run, fields, sizeof fields);
+            note(w, "--map status=%.*s: no log has that field%s", (int)map->field.len,
+                 map->field.data, fields);
+        }
         return;
     }
     while (i < run->plan.attribute_count && !rn_slice_equal(run->plan.attributes[i], map->name))

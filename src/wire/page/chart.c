@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #define put(page, text) rn_buf_put_literal(&(page)->out, text)
 
@@ -15,7 +16,8 @@
 #define COLUMNS_TOP 16.0
 #define COLUMNS_HEIGHT 180.0
 #define COLUMNS_FOOT 22.0
-#define TICKS 6 /* labels below columns, at most */
+#define TICKS 6       /* labels below columns, at most */
+#define TICK_CHAR 7.0 /* width of a character of them, at most */
 #define LABEL_CHARS 32
 
 static const char *const classes[RN_CHART_TONES] = {"good", "odd", "bad"};
@@ -160,10 +162,13 @@ static void put_column(struct rn_page *page, const struct rn_chart_columns *char
     put(page, "</g>\n");
 }
 
+/* From x on, or to the edge of the picture, if it is too long for the room there. */
 static void put_tick(struct rn_page *page, double x, const char *text)
 {
-    rn_buf_putf(&page->out, "<text class=\"quiet\" x=\"%.1f\" y=\"%.1f\">", x,
-                COLUMNS_TOP + COLUMNS_HEIGHT + 16);
+    bool fits = x + TICK_CHAR * (double)strlen(text) <= WIDTH;
+
+    rn_buf_putf(&page->out, "<text class=\"quiet%s\" x=\"%.1f\" y=\"%.1f\">", fits ? "" : " end",
+                fits ? x : WIDTH, COLUMNS_TOP + COLUMNS_HEIGHT + 16);
     rn_page_text(page, rn_slice_of(text));
     put(page, "</text>\n");
 }

@@ -154,7 +154,8 @@ static void put_fields(const struct rn_run *run, char *text, size_t size)
 static bool has_status_field(const struct rn_run *run)
 {
     for (size_t i = 0; i < run->feeds.count; i++)
-        if (run->feeds.items[i].reader->status != RN_LOGS_NO_SLOT)
+        if (run->feeds.items[i].reader->format != NULL &&
+            run->feeds.items[i].reader->status != RN_LOGS_NO_SLOT)
             return true;
     return false;
 }

@@ -35,6 +35,7 @@ export function percent(part) {
     const value = part * 100;
     if (value === 0) return `0${NARROW}%`;
     if (value < 0.1) return `<0.1${NARROW}%`;
+    if (value >= 99 && value < 100) return `${Math.min(value, 99.9).toFixed(1)}${NARROW}%`; // 100 % is all of them
     return `${value < 10 ? value.toFixed(1) : Math.round(value)}${NARROW}%`;
 }
 

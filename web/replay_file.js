@@ -91,6 +91,15 @@ const CHANGES = {
     clients_no_longer_refused: 'number',
 };
 
+/** Whether the first line is an object, as those of logs in JSON are. */
+function isLineOfJson(text) {
+    try {
+        return isObject(JSON.parse(text.split('\n', 1)[0]));
+    } catch {
+        return false;
+    }
+}
+
 /** What a text that is no JSON looks like. */
 function guessed(text) {
     const start = text.slice(0, 300).trimStart();
@@ -103,6 +112,7 @@ function guessed(text) {
         return 'The file looks like an access log, not like its replay.';
     if (/: [\d,]+ requests?, .* under /u.test(start))
         return 'The file looks like what ration replay prints for people, without --json.';
+    if (isLineOfJson(text)) return 'The file looks like an access log in JSON, not like its replay.';
     if (/^[[{]/u.test(start)) return 'The file begins as JSON, and goes on as something else: it may be cut.';
     return 'The file is not JSON.';
 }

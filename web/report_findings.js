@@ -25,10 +25,13 @@ export const clientsRefusedOf = (rule) => rule.clients?.refused ?? rule.clients_
 /** A replay counts clients of its own, whatever the key of the rule is. */
 const isKeyed = (rule) => rule.keyed ?? true;
 
-/** 12 % or 0.4 %. */
+/** 12 %, 0.4 % or 99.6 %. Only all of them are 100 %. */
 function share(part, whole) {
-    const permille = whole === 0 ? 0 : part >= whole ? 1000 : Math.floor((part * 1000) / whole);
-    return permille < 100 ? `${Math.floor(permille / 10)}.${permille % 10} %` : `${Math.floor(permille / 10)} %`;
+    const rounded = whole === 0 ? 0 : Math.floor((part * 1000 + Math.floor(whole / 2)) / whole);
+    const permille = whole === 0 ? 0 : part >= whole ? 1000 : Math.min(rounded, 999);
+    return permille < 100 || (permille >= 990 && permille < 1000)
+        ? `${Math.floor(permille / 10)}.${permille % 10} %`
+        : `${Math.floor((permille + 5) / 10)} %`;
 }
 
 /** A quarter more than was used, and no odd figures. */

@@ -95,3 +95,11 @@ int rn_file_open_inside(const char *path, const char *folder, char problem[RN_FI
     }
     return -1;
 }
+
+bool rn_file_is_same(const char *a, const char *b)
+{
+    struct stat x, y;
+
+    return stat(a, &x) == 0 && S_ISREG(x.st_mode) && stat(b, &y) == 0 && x.st_dev == y.st_dev &&
+           x.st_ino == y.st_ino;
+}

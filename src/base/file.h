@@ -17,5 +17,7 @@ int rn_file_open(const char *path, char problem[RN_FILE_PROBLEM]);
 int rn_file_open_inside(const char *path, const char *folder, char problem[RN_FILE_PROBLEM]);
 /* Whether the path leads to something in `folder`, or to itself; false if it leads nowhere. */
 bool rn_file_is_inside(const char *path, const char *folder);
+/* Whether both paths lead to one regular file; false if one leads nowhere. */
+bool rn_file_is_same(const char *a, const char *b);
 
 #endif

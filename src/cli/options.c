@@ -102,7 +102,7 @@ static bool set_option(struct rn_options *o, const struct rn_option_spec *spec, 
 
 static void complain_of_option(const struct rn_options *o, struct rn_slice name)
 {
-    const char *names[RN_OPTION_SPECS], *meant;
+    const char *names[RN_OPTION_SPECS] = {NULL}, *meant;
     size_t count = 0;
 
     for (size_t i = 0; i < rn_option_spec_count; i++) {
@@ -115,6 +115,9 @@ static void complain_of_option(const struct rn_options *o, struct rn_slice name)
         }
     }
     meant = rn_suggest(name, names, count);
+    for (size_t i = 0; meant == NULL && name.len > 3 && i < count; i++)
+        if (strncmp(names[i], name.data, name.len) == 0) /* --token of --token-file */
+            meant = names[i];
     if (meant != NULL)
         rn_output_error("there is no option %s; did you mean %s?", rn_excerpt(name).text, meant);
     else

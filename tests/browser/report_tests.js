@@ -231,6 +231,7 @@ export default {
             ],
             [text.slice(0, text.length / 2), 'it may be cut'],
             ['['.repeat(200000), 'it may be cut'],
+            ['{"status":200,"ts":1795075200.5}\n'.repeat(3), 'looks like an access log in JSON, not like its replay'],
             ['[]', 'The file has a list. It is no replay.'],
             ['null', 'The file has null.'],
             [`{"${HOSTILE}":1}`, `JSON with the members ${HOSTILE}`],

@@ -55,12 +55,15 @@ export default {
             '1.00\u202fM',
             '4.56\u202fM',
         ]);
-        assert.deepEqual([null, 0, 0.0004, 0.05, 0.5].map(percent), [
+        assert.deepEqual([null, 0, 0.0004, 0.05, 0.5, 0.997, 0.9999, 1].map(percent), [
             '–',
             '0\u202f%',
             '<0.1\u202f%',
             '5.0\u202f%',
             '50\u202f%',
+            '99.7\u202f%',
+            '99.9\u202f%',
+            '100\u202f%',
         ]);
         assert.deepEqual([null, 0.3, 59.6, 200, 7500, 100000].map(duration), [
             'never',

@@ -184,7 +184,24 @@ def test_a_service_in_shadow_mode_has_no_limits(tmp_path):
     file = tmp_path / "rules.yaml"
     file.write_text("mode: shadow\n" + RULES)
     assert run("publish", "--json", file).json["limits"] == []
-    assert "No limits are in force." in run("publish", file).out
+    assert "No limits are published." in run("publish", file).out
+
+
+def test_nothing_to_publish_is_said(tmp_path):
+    file = tmp_path / "rules.yaml"
+    for text in ("limits: [{name: a, key: ip, limit: 5 per minute, publish: false}]",
+                 "domain: a\ndescriptors: [{key: k, rate_limit: {unit: hour, requests_per_unit: 1}}]"):
+        file.write_text(text)
+        done = run("publish", file)
+        assert done.status == 0 and "no limit to publish: rules in shadow mode, in Envoy's format" in done.err
+        assert "No limits are published." in done.out and "Headers" not in done.out
+
+
+def test_queues_are_in_words(tmp_path):
+    file = tmp_path / "rules.yaml"
+    file.write_text("limits: [{name: a, key: ip, limit: 2 per second queue 10}]")
+    assert "| all | 2 requests per second; up to 10 more wait for their turn |" in run("publish", file).out
+    assert "give one of them" in run("publish", "--json", "--format", "html", file).err
 
 
 def test_many_rules_are_published_once(tmp_path):

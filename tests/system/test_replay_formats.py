@@ -245,6 +245,25 @@ def test_the_common_format_of_apache(tmp_path):
     assert check(tmp_path, log, "apache", ("--format", "apache"), key=False)["logs"][0]["format"] == "apache"
 
 
+def test_the_server_before_the_address(tmp_path):
+    """Apache's vhost_combined, as Debian logs other_vhosts_access.log."""
+    log = tmp_path / "other_vhosts_access.log"
+    log.write_text("".join(f'www.example.org:443 {ip} - ada [19/Nov/2026:09:00:{i:02} +0100] "{method} {path} HTTP/1.1" 200 12 "-" "curl"\n'
+                           for i, (method, path, ip, _) in enumerate(REQUESTS)))
+    check(tmp_path, log, "combined", key=False)
+    (tmp_path / "rules.yaml").write_text("limits: [{name: a, when: {host: www.example.org}, key: host, limit: 1 per day}]")
+    done = run("replay", "--rules", tmp_path / "rules.yaml", "--json", log).json
+    assert done["replayed"]["top"][0]["client"] == "www.example.org"
+
+
+def test_json_with_spaces_is_no_log_of_a_load_balancer(tmp_path):
+    log = tmp_path / "requests.jsonl"
+    log.write_text("".join(json.dumps({"when": f"2026-11-19T08:00:{i:02}Z", "who": {"addr": ip}, "verb": method, "target": path,
+                                       "more": [1, 2, 3, 4, 5, 6]}) + "\n" for i, (method, path, ip, _) in enumerate(REQUESTS)))
+    maps = [word for pair in ("time=when", "ip=who.addr", "method=verb", "path=target") for word in ("--map", pair)]
+    check(tmp_path, log, "json", maps, key=False)
+
+
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])
 def test_csv(tmp_path, delimiter):
     log = tmp_path / "requests.csv"

@@ -281,8 +281,14 @@ def test_a_replayed_log_is_reported_too(tmp_path):
     assert '"never"' in found["never_hit"] and found["uncovered"] == "3 requests (4.8 % of all)"
     assert re.search(r'"api" has refused about 1 of (19|20) clients \(5\.\d %\), 2 requests of 59', found["refuses_many"])
     assert run("report", "--replay", "-", stdin=result.read_text()).out == run("report", "--replay", result).out
+    # Clients near their limit are not known, and shares are rounded.
+    assert re.search(r"^api +59 +2 +(19|20) +1 +-$", run("report", "--replay", result).out, re.M)
     page = tmp_path / "page.html"
     assert run("report", "--replay", result, "--html", page).status == 0
+    assert "estimate" not in check_page(page.read_text())
+    before = result.read_text()
+    answer = run("report", "--replay", result, "--html", result)
+    assert answer.status == 2 and "is the replay to read" in answer.err and result.read_text() == before
     assert found["refuses_many"] in check_page(page.read_text())
     for text in ("", "{}", "[]", '{"replayed": {}}', '{"replayed":', "\0", '{"replayed": {"rules": [1, null, {}]}}'):
         answer = run("report", "--replay", "-", stdin=text)
@@ -291,11 +297,14 @@ def test_a_replayed_log_is_reported_too(tmp_path):
 
 def test_misuse_is_told(tmp_path, reported):
     address = reported.daemon.addresses["admin"]
-    for share in ("x", "100%", "-1%", "5%%", "nan", ""):
+    for share in ("x", "100%", "-1%", "5%%", "nan", "", "0.05"):
         answer = run("report", "--admin", address, f"--share={share}")
         assert answer.status == 2 and "--share" in answer.err, share
     answer = run("report", "--admin", address, "--html", tmp_path / "none" / "page.html")
     assert answer.status == 2 and "cannot be written: No such file or directory" in answer.err
+    assert "give either --replay or --admin" in run("report", "--admin", address, "--replay", "-", stdin="").err
+    assert "--json writes to standard output" in run("report", "--admin", address, "--json", "--html", "-").err
+    assert "did you mean --token-file?" in run("report", "--token", "secret").err
     answer = run("report", "--admin", f"unix:{tmp_path}/none")
     assert answer.status == 2 and "is it running?" in answer.err
 

@@ -76,11 +76,14 @@ const char rn_help_schema[] =
 
 #define HELP_ATTRIBUTES "  ATTRIBUTE=VALUE   as in a request: ip=192.0.2.7 user=ada path=/login\n"
 
-#define HELP_ADMIN                                                                                 \
+#define HELP_PORT                                                                                  \
     "  --admin ADDR      where the daemon's admin port is (127.0.0.1:8082, or RATION_ADMIN):\n"    \
     "                    host:port, :port, unix:PATH, or by TLS https://host:port\n"               \
     "  --token-file FILE the daemon's token (none, or RATION_TOKEN, RATION_TOKEN_FILE)\n" HELP_TLS \
-    "  --timeout TIME    for its answer (5s, or RATION_TIMEOUT)\n"                                 \
+    "  --timeout TIME    for its answer (5s, or RATION_TIMEOUT)\n"
+
+#define HELP_ADMIN                                                                                 \
+    HELP_PORT                                                                                      \
     "  --json            what the daemon answered, for programs\n"                                 \
     "  --color WHEN      auto, always or never\n"
 
@@ -89,9 +92,11 @@ const char rn_help_publish[] =
     "       ration publish [OPTION...]\n\n"
     "Prints the limits as users of an API should read them: how many requests of which kind, for\n"
     "each tier; what the headers mean; how to come back after a refusal. Without a FILE, those of\n"
-    "a daemon. Rules in shadow mode and rules with publish: false are left out.\n\n" HELP_RULES
-    "  --format FORMAT   html, markdown (as without this) or json\n"
-    "  --server          ask the daemon, as without any FILE\n" HELP_ADMIN
+    "a daemon. Rules in shadow mode, in Envoy's format and with publish: false are left "
+    "out.\n\n" HELP_RULES "  --format FORMAT   html, markdown (as without this) or json\n"
+    "  --server          ask the daemon, as without any FILE\n" HELP_PORT
+    "  --json            the same as --format json\n"
+    "  --color WHEN      auto, always or never\n"
     "\nExit status: 0 printed, 2 error.\n";
 
 const char rn_help_health[] =
@@ -115,7 +120,7 @@ const char rn_help_report[] =
     "near their limit; requests that no rule covers; signals that never fired; limits to try.\n\n"
     "  --replay FILE     from what ration replay --json printed; - for standard input\n"
     "  --share SHARE     of its clients that a rule may refuse before that is reported (5%)\n"
-    "  --html FILE       write a page instead; - for standard output\n" HELP_ADMIN
+    "  --html FILE       write a page instead; - for standard output\n" HELP_PORT HELP_OUTPUT
     "\nExit status: 0 reported, 2 error.\n";
 
 const char rn_help_state[] =
@@ -265,9 +270,11 @@ const char rn_help_bench[] =
     "  --format NAME     combined, apache, nginx-json, caddy, traefik, envoy, haproxy, alb, csv\n" \
     "                    or json (what the first lines look like)\n"                               \
     "  --map NAME=FIELD  the attribute NAME is this field of the log: api_key=http_x_api_key,\n"   \
-    "                    ip=extra1; also time, end, status, request, and duration=FIELD:ms\n"      \
+    "                    ip=extra1; also time, end, status, request, and duration=FIELD:ms (s,\n"  \
+    "                    ms, us, ns; without one, what the format has)\n"                          \
     "  --set NAME=VALUE  all requests have this attribute: tier=free\n"                            \
-    "  --from TIME       only requests from then on: 2026-11-19, 2026-11-19T08:00:00Z\n"           \
+    "  --from TIME       only requests from then on: 2026-11-19, 2026-11-19T08:00:00Z; UTC,\n"     \
+    "                    unless it says +01:00\n"                                                  \
     "  --to TIME         only requests before\n"                                                   \
     "  --reorder TIME    how much older than others before it a line may be (60s)\n"               \
     "  --memory SIZE     most memory for counting: 512M, 4G (256M)\n"
@@ -280,9 +287,9 @@ const char rn_help_replay[] =
     "  --against FILE    the rules that they would replace: shows what changes\n" HELP_READING
     "  --by NAME         the attribute that tells clients apart, for all rules together (ip)\n"
     "  --top N           how many clients to list (10)\n"
-    "  --html FILE       write a page with pictures\n"
+    "  --html FILE       write a page with pictures; - for standard output\n"
     "  --decisions FILE  write each decision, as CSV; - for standard output\n" HELP_OUTPUT
-    "\nExit status: 0 done, 2 error.\n";
+    "\nExit status: 0 done, 2 error, or no line is a request.\n";
 
 const char rn_help_suggest[] =
     "usage: ration suggest [OPTION...] LOG...\n"

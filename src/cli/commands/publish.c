@@ -50,10 +50,17 @@ int rn_command_publish(const struct rn_options *options)
 
     if (format == RN_PUBLISH_FORMATS)
         return RN_EXIT_ERROR;
+    if (options->json && format != RN_PUBLISH_JSON) {
+        rn_output_error("--json and --format %s: give one of them", options->format);
+        return RN_EXIT_ERROR;
+    }
     if (rn_daemon_is_meant(options))
         return rn_daemon_run(options, RN_PORT_ADMIN, publish_daemon);
     if (rn_offline_load(&offline, options)) {
         rn_publish_put(&text, offline.ruleset, format);
+        if (!rn_publish_any(offline.ruleset))
+            rn_output_error("no limit to publish: rules in shadow mode, in Envoy's format and with "
+                            "publish: false are left out");
         if (rn_output_save("-", &text))
             status = RN_EXIT_OK;
     } else {

@@ -28,6 +28,9 @@ static bool read_share(const char *text, uint64_t *permille)
     double percent = strtod(text, &end);
 
     end += *end == '%';
+    if (end != text && *end == '\0' && end[-1] != '%' && percent > 0 && percent < 1)
+        return rn_output_error("--share: found %s; write %g%%, or %g%% if you mean a part of 1",
+                               rn_excerpt(rn_slice_of(text)).text, percent, 100 * percent);
     if (end == text || *end != '\0' || !(percent >= 0 && percent < 100))
         return rn_output_error("--share: %s is not a share of clients; write for example 5%%",
                                rn_excerpt(rn_slice_of(text)).text);
@@ -75,23 +78,51 @@ static void put_json(const struct rn_findings *f, const struct rn_cli_json *fact
 static void put_summary(struct rn_buf *out, const struct rn_cli_json *facts)
 {
     struct rn_slice since = rn_cli_json_text(facts, "since");
+    char text[RN_COUNT_TEXT];
 
-    rn_buf_putf(out, "%" PRIu64 " requests", number(facts, "requests"));
+    rn_buf_putf(out, "%s requests", rn_output_count(number(facts, "requests"), text));
     if (since.data != NULL)
         rn_buf_putf(out, " since %.*s", (int)since.len, since.data);
-    rn_buf_putf(out, ", %" PRIu64 " refused, %" PRIu64 " that no rule covers",
-                number(facts, "refused"), number(facts, "unmatched"));
+    rn_buf_putf(out, ", %s refused", rn_output_count(number(facts, "refused"), text));
+    rn_buf_putf(out, ", %s that no rule covers", rn_output_count(number(facts, "unmatched"), text));
+}
+
+/* What a rule has done, as the columns of a table. */
+enum { ROW_REQUESTS, ROW_REFUSED, ROW_CLIENTS, ROW_CLIENTS_REFUSED, ROW_NEAR, ROW_COUNTS };
+
+struct row {
+    char name[256];
+    char counts[ROW_COUNTS][RN_COUNT_TEXT];
+};
+
+static void make_row(struct row *row, const struct rn_cli_json *rule)
+{
+    struct rn_slice name = rn_cli_json_text(rule, "rule");
+    uint64_t refused = number(rule, "refused"), shadowed = number(rule, "shadowed");
+    bool shadow =
+        rn_slice_is(rn_cli_json_text(rule, "mode"), "shadow") || (refused == 0 && shadowed != 0);
+
+    snprintf(row->name, sizeof row->name, "%.*s%s", (int)name.len,
+             name.data != NULL ? name.data : "", shadow ? " (shadow)" : "");
+    rn_output_count(rn_findings_requests(rule), row->counts[ROW_REQUESTS]);
+    rn_output_count(refused + shadowed, row->counts[ROW_REFUSED]);
+    rn_output_count(rn_findings_clients(rule), row->counts[ROW_CLIENTS]);
+    rn_output_count(rn_findings_refused(rule), row->counts[ROW_CLIENTS_REFUSED]);
+    if (rn_cli_json_get(rule, "clients_near") != NULL)
+        rn_output_count(number(rule, "clients_near"), row->counts[ROW_NEAR]);
+    else /* a replay does not tell */
+        snprintf(row->counts[ROW_NEAR], RN_COUNT_TEXT, "-");
 }
 
 static void put_rules(struct rn_columns *columns, const struct rn_cli_json *facts)
 {
+    struct row row;
+
     for (const struct rn_cli_json *r = rn_cli_json_list(facts, "rules"); r != NULL; r = r->next) {
-        rn_columns_text(columns, rn_cli_json_text(r, "rule"));
-        rn_columns_put(columns, "%" PRIu64, rn_findings_requests(r));
-        rn_columns_put(columns, "%" PRIu64, number(r, "refused") + number(r, "shadowed"));
-        rn_columns_put(columns, "%" PRIu64, rn_findings_clients(r));
-        rn_columns_put(columns, "%" PRIu64, rn_findings_refused(r));
-        rn_columns_put(columns, "%" PRIu64, number(r, "clients_near"));
+        make_row(&row, r);
+        rn_columns_text(columns, rn_slice_of(row.name));
+        for (int i = 0; i < ROW_COUNTS; i++)
+            rn_columns_put(columns, "%s", row.counts[i]);
     }
 }
 
@@ -149,7 +180,7 @@ static void put_bars(struct rn_page *page, const struct rn_cli_json *facts)
                                             .tone = RN_CHART_BAD};
         count++;
     }
-    rn_chart_bars(page, "share of the clients of each rule that it has refused", bars, count);
+    rn_chart_bars(page, "Share of the clients of each rule that it has refused.", bars, count);
 }
 
 static void put_findings(struct rn_page *page, const struct rn_findings *f)
@@ -176,6 +207,7 @@ static bool save_page(const struct rn_findings *f, const struct rn_cli_json *fac
                                          ">clients", ">clients refused", ">clients near"};
     struct rn_buf line = {0};
     struct rn_page page;
+    struct row row;
 
     put_summary(&line, facts);
     rn_buf_put_char(&line, '\0');
@@ -184,17 +216,17 @@ static bool save_page(const struct rn_findings *f, const struct rn_cli_json *fac
     rn_page_heading(&page, "Rules");
     rn_page_table_open(&page, titles, sizeof titles / sizeof *titles);
     for (const struct rn_cli_json *r = rn_cli_json_list(facts, "rules"); r != NULL; r = r->next) {
-        rn_page_cell(&page, rn_cli_json_text(r, "rule"));
-        rn_page_cellf(&page, "%" PRIu64, rn_findings_requests(r));
-        rn_page_cellf(&page, "%" PRIu64, number(r, "refused") + number(r, "shadowed"));
-        rn_page_cellf(&page, "%" PRIu64, rn_findings_clients(r));
-        rn_page_cellf(&page, "%" PRIu64, rn_findings_refused(r));
-        rn_page_cellf(&page, "%" PRIu64, number(r, "clients_near"));
+        make_row(&row, r);
+        rn_page_cell(&page, rn_slice_of(row.name));
+        for (int i = 0; i < ROW_COUNTS; i++)
+            rn_page_cellf(&page, "%s", row.counts[i]);
     }
     rn_page_table_close(&page);
     put_bars(&page, facts);
-    rn_page_paragraph(&page, "Clients are counted by an estimate with an error of about 5 %%. What "
-                             "shadow mode would have refused counts as refused.");
+    rn_page_paragraph(&page, "%sWhat shadow mode would have refused counts as refused.",
+                      rn_cli_json_text(facts, "since").data != NULL
+                          ? "Clients are counted by an estimate with an error of about 5 %. "
+                          : "");
     rn_page_close(&page);
     bool saved = rn_output_save(path, &page.out);
 
@@ -276,8 +308,24 @@ static int report_replay(const struct rn_options *o)
     return status;
 }
 
+/* False after an error message. */
+static bool check_options(const struct rn_options *o)
+{
+    if (o->json && o->html != NULL && strcmp(o->html, "-") == 0)
+        return rn_output_error("--json writes to standard output; name a file for --html");
+    if (o->replayed != NULL && o->html != NULL && rn_file_is_same(o->replayed, o->html))
+        return rn_output_error("--html: %s is the replay to read, and would be lost; name another "
+                               "file",
+                               rn_excerpt(rn_slice_of(o->html)).text);
+    return o->replayed == NULL || o->admin == NULL ||
+           rn_output_error("give either --replay or --admin: a report is of a replay, or of a "
+                           "daemon");
+}
+
 int rn_command_report(const struct rn_options *options)
 {
+    if (!check_options(options))
+        return RN_EXIT_ERROR;
     if (options->replayed != NULL)
         return report_replay(options);
     return rn_daemon_run(options, RN_PORT_ADMIN, report_daemon);

@@ -9,12 +9,13 @@
 
 /* --- common and combined ------------------------------------------------------------ */
 
-/* ADDRESS - USER [TIME] "REQUEST" STATUS BYTES ["REFERER" "AGENT" EXTRA...] */
-static const char *const combined_fields[] = {"remote_addr",  "remote_user",     "time_local",
-                                              "request",      "status",          "body_bytes_sent",
-                                              "http_referer", "http_user_agent", NULL};
+/* [SERVER[:PORT]] ADDRESS - USER [TIME] "REQUEST" STATUS BYTES ["REFERER" "AGENT" EXTRA...] */
+static const char *const combined_fields[] = {
+    "server_name", "remote_addr",     "remote_user",  "time_local",      "request",
+    "status",      "body_bytes_sent", "http_referer", "http_user_agent", NULL};
 enum {
-    ADDRESS = RN_LOGS_FIRST,
+    SERVER = RN_LOGS_FIRST,
+    ADDRESS,
     USER,
     TIME,
     REQUEST,
@@ -98,6 +99,41 @@ static const char *find_end_of_time(const char *at, const char *end)
     return NULL;
 }
 
+/* Whether it could be an address: hexadecimal digits with dots or colons between them. */
+static bool is_address(const char *from, const char *to)
+{
+    bool divided = false;
+
+    for (; from < to; from++) {
+        bool divides = *from == '.' || *from == ':';
+
+        divided |= divides;
+        if (!divides && !(*from >= '0' && *from <= '9') && !(*from >= 'a' && *from <= 'f') &&
+            !(*from >= 'A' && *from <= 'F'))
+            return false;
+    }
+    return divided;
+}
+
+/* The server before the address, as in Apache's vhost_combined: www.example.org:443 192.0.2.1 - -
+ * [... Returns the space behind the address; `at` and `stop` enclose the first field. */
+static const char *keep_client(struct rn_logs_reader *r, const char *at, const char *stop,
+                               const char *end)
+{
+    const char *second = stop + 1, *behind, *port;
+
+    r->values[SERVER].data = NULL;
+    behind = memchr(second, ' ', (size_t)(end - second));
+    if (behind != NULL && !is_address(at, stop) && is_address(second, behind)) {
+        port = memrchr(at, ':', (size_t)(stop - at));
+        rn_logs_keep(r, SERVER, at, port != NULL ? port : stop);
+        at = second;
+        stop = behind;
+    }
+    rn_logs_keep(r, ADDRESS, at, stop);
+    return stop;
+}
+
 static bool split_combined(struct rn_logs_reader *r, struct rn_slice line)
 {
     const char *at = line.data, *end = at + line.len, *space = memchr(at, ' ', line.len);
@@ -105,7 +141,7 @@ static bool split_combined(struct rn_logs_reader *r, struct rn_slice line)
 
     if (space == NULL || space == at)
         return false;
-    rn_logs_keep(r, ADDRESS, at, space);
+    space = keep_client(r, at, space, end);
     stop = find_end_of_time(space, end);
     bracket = stop != NULL ? memrchr(space, '[', (size_t)(stop - space)) : NULL;
     /* ident, which nobody has, and the user, who may have spaces */
@@ -129,6 +165,7 @@ static const struct rn_logs_default combined_defaults[] = {{"time", "time_local"
                                                            {"status", "status"},
                                                            {"ip", "remote_addr"},
                                                            {"user", "remote_user"},
+                                                           {"host", "server_name"},
                                                            {"header.referer", "http_referer"},
                                                            {"header.user-agent", "http_user_agent"},
                                                            {NULL, NULL}};
@@ -137,6 +174,7 @@ static const struct rn_logs_default nginx_defaults[] = {{"end", "time_local"},
                                                         {"status", "status"},
                                                         {"ip", "remote_addr"},
                                                         {"user", "remote_user"},
+                                                        {"host", "server_name"},
                                                         {"header.referer", "http_referer"},
                                                         {"header.user-agent", "http_user_agent"},
                                                         {NULL, NULL}};
@@ -301,6 +339,16 @@ static const char *const alb_fields[] = {"type",
 #define ALB_REQUEST (RN_LOGS_FIRST + 12)
 #define ALB_TIMES (RN_LOGS_FIRST + 5)
 
+/* http, h2, wss, ...; not the {"time": of JSON with spaces */
+static bool is_word(struct rn_slice type)
+{
+    for (size_t i = 0; type.data != NULL && i < type.len; i++)
+        if (!(type.data[i] >= 'a' && type.data[i] <= 'z') &&
+            !(type.data[i] >= '0' && type.data[i] <= '9'))
+            return false;
+    return type.data != NULL;
+}
+
 static bool split_alb(struct rn_logs_reader *r, struct rn_slice line)
 {
     forget_from(r, RN_LOGS_FIRST);
@@ -312,7 +360,8 @@ static bool split_alb(struct rn_logs_reader *r, struct rn_slice line)
         if (time->data != NULL && time->data[0] == '-')
             time->data = NULL;
     }
-    return r->value_count > ALB_REQUEST && r->values[ALB_END].data != NULL &&
+    return is_word(r->values[RN_LOGS_FIRST]) && r->value_count > ALB_REQUEST &&
+           r->values[ALB_END].data != NULL &&
            memchr(r->values[ALB_END].data, 'T', r->values[ALB_END].len) != NULL;
 }
 

@@ -120,7 +120,7 @@ static bool open_feed(struct rn_feed *s, const struct rn_logs_plan *plan,
 static bool prepare(struct rn_feeds *all, struct rn_feed *s, const struct rn_logs_plan *plan,
                     const struct rn_logs_format *format)
 {
-    s->reader = malloc(sizeof *s->reader);
+    s->reader = calloc(1, sizeof *s->reader); /* without a format: the log is empty */
     if (s->reader == NULL)
         return rn_output_error("out of memory");
     if (!open_feed(s, plan, format))

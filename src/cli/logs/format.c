@@ -144,6 +144,16 @@ static void bind_duration(struct rn_logs_reader *r)
     r->duration = bind(r, RN_SLICE("duration"));
 }
 
+/* Whether --map names a field for the time that this format cannot have: another one is meant. */
+static bool is_time_elsewhere(const struct rn_logs_reader *r)
+{
+    for (uint32_t i = 0; i < r->plan->map_count; i++)
+        if ((rn_slice_is(r->plan->maps[i].name, "time") && r->time == RN_LOGS_NO_SLOT) ||
+            (rn_slice_is(r->plan->maps[i].name, "end") && r->end == RN_LOGS_NO_SLOT))
+            return true;
+    return false;
+}
+
 bool rn_logs_reader_init(struct rn_logs_reader *r, const struct rn_logs_format *format,
                          const struct rn_logs_plan *plan, struct rn_slice titles)
 {
@@ -166,7 +176,7 @@ bool rn_logs_reader_init(struct rn_logs_reader *r, const struct rn_logs_format *
                            : rn_slice_is(plan->attributes[i], "path")   ? RN_LOGS_TARGET
                            : rn_slice_is(plan->attributes[i], "host")   ? RN_LOGS_HOST
                                                                         : RN_LOGS_NO_SLOT;
-    return r->time != RN_LOGS_NO_SLOT || r->end != RN_LOGS_NO_SLOT;
+    return !is_time_elsewhere(r) && (r->time != RN_LOGS_NO_SLOT || r->end != RN_LOGS_NO_SLOT);
 }
 
 /* --- values --------------------------------------------------------------------------- */

@@ -93,6 +93,34 @@ static void fill_at_least(struct rn_input *input, size_t bytes)
         ;
 }
 
+/* What else logs come in, and what makes plain text of it. */
+static bool complain_of_packing(struct rn_input *input)
+{
+    static const struct {
+        const char *bytes, *name, *command;
+        size_t len, at;
+    } others[] = {
+        {"BZh", "compressed by bzip2", "bzip2 -dc", 3, 0},
+        {"\xfd"
+         "7zXZ",
+         "compressed by xz", "xz -dc", 5, 0},
+        {"\x04\x22\x4d\x18", "compressed by lz4", "lz4 -dc", 4, 0},
+        {"\x1f\x9d", "compressed by compress", "zcat", 2, 0},
+        {"PK\x03\x04", "a zip archive", "unzip -p", 4, 0},
+        {"ustar", "a tar archive", "tar -xOf", 5, 257},
+    };
+
+    for (size_t i = 0; i < RN_COUNT(others); i++)
+        if (input->end >= others[i].at + others[i].len &&
+            memcmp(input->buffer + others[i].at, others[i].bytes, others[i].len) == 0) {
+            snprintf(input->problem, sizeof input->problem,
+                     "it is %s, which is not read; write for example %s FILE | ration ... -",
+                     others[i].name, others[i].command);
+            return false;
+        }
+    return true;
+}
+
 /* Whether the first bytes are those of a compressed file; then what has been read is that. */
 static bool open_packed(struct rn_input *input)
 {
@@ -139,7 +167,7 @@ bool rn_input_open(struct rn_input *input, const char *path)
     if (input->buffer == NULL)
         return rn_output_error("out of memory");
     fill_at_least(input, 4);
-    if (!open_packed(input))
+    if (!open_packed(input) || !complain_of_packing(input))
         return rn_output_error("%s: %s", name.text, input->problem);
     skip_mark(input);
     if (input->problem[0] != '\0' && input->end == 0)

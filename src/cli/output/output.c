@@ -238,6 +238,8 @@ const char *rn_output_share(uint64_t part, uint64_t whole, char text[RN_COUNT_TE
 {
     double percent = whole == 0 ? 0 : 100.0 * (double)part / (double)whole;
 
+    if (part < whole && percent > 99.9)
+        percent = 99.9; /* 100 % is all of them */
     if (whole == 0)
         snprintf(text, RN_COUNT_TEXT, "-");
     else if (part == 0)
@@ -246,10 +248,11 @@ const char *rn_output_share(uint64_t part, uint64_t whole, char text[RN_COUNT_TE
         snprintf(text, RN_COUNT_TEXT, "< 0.001 %%");
     else
         snprintf(text, RN_COUNT_TEXT, "%.*f %%",
-                 percent < 0.01   ? 3
-                 : percent < 0.1  ? 2
-                 : percent < 9.95 ? 1
-                                  : 0,
+                 percent < 0.01                  ? 3
+                 : percent < 0.1                 ? 2
+                 : percent < 9.95                ? 1
+                 : percent < 99 || part >= whole ? 0
+                                                 : 1,
                  percent);
     return text;
 }

@@ -6,6 +6,7 @@
 #include "base/utf8.h"
 #include "cli/output/output.h"
 #include "cli/replay/summary.h"
+#include "rules/report/report.h"
 
 #define NOTE_BYTES 512
 #define FIRST_CALENDAR_NS (INT64_C(1577836800) * 1000000000) /* 2020, base/calendar.c */
@@ -38,11 +39,11 @@ static const char *const kinds[RN_LOGS_FAULTS] = {
     [RN_LOGS_BINARY] = "binary",
 };
 
-/* An excerpt of a line without control characters. */
+/* An excerpt of a line in quotes, without control characters. */
 static void put_excerpt(struct rn_buf *out, const struct rn_feed_faults *f)
 {
     rn_buf_clear(out);
-    rn_utf8_escape(out, (struct rn_slice){f->excerpt, f->excerpt_len});
+    rn_utf8_escape_quoted(out, (struct rn_slice){f->excerpt, f->excerpt_len});
     rn_buf_put(out, "", 1);
 }
 
@@ -65,7 +66,12 @@ static void note_faults(const struct writer *w, const struct rn_feed *s)
              rn_output_count(f->count, count), f->count == 1 ? "" : "s", kinds[kind], numbers,
              f->count > RN_FEED_SHOWN ? ", ..." : "", excerpt.data != NULL ? excerpt.data : "");
     }
-    if (s->lines > 0 && s->requests * 2 < s->lines)
+    if (s->lines > 0 && s->faults[RN_LOGS_TIME].count * 2 > s->lines)
+        note(w,
+             "%s: most lines, read as %s, have no time that can be read; --map time=FIELD says "
+             "which field it is, --format which format",
+             s->path, s->reader->format->title);
+    else if (s->lines > 0 && s->requests * 2 < s->lines)
         note(w, "%s: most lines could not be read as %s; if it is another format, give --format",
              s->path, s->reader->format->title);
     if (s->input.problem[0] != '\0')
@@ -77,21 +83,121 @@ static void note_faults(const struct writer *w, const struct rn_feed *s)
 
 static void note_order(const struct writer *w, const struct rn_run *run)
 {
-    char count[RN_COUNT_TEXT];
+    char count[RN_COUNT_TEXT], from[RN_TIME_TEXT], to[RN_TIME_TEXT];
 
     if (run->reorder.late != 0)
         note(w,
              "left out: %s requests whose lines are older than others before them by more than "
-             "--reorder allows",
+             "--reorder allows; logs that are given as files of their own are merged by time",
              rn_output_count(run->reorder.late, count));
     if (run->reorder.early != 0)
         note(w,
              "%s requests could not wait for older ones as long as --reorder says; give more "
              "--memory",
              rn_output_count(run->reorder.early, count));
-    if (run->outside != 0)
+    if (run->outside != 0 && run->requests == 0)
+        note(w, "all %s requests, of %s to %s UTC, are before --from or not before --to",
+             rn_output_count(run->outside, count), rn_output_moment(run->outside_first_ns, from),
+             rn_output_moment(run->outside_last_ns, to));
+    else if (run->outside != 0)
         note(w, "%s requests are before --from or not before --to",
              rn_output_count(run->outside, count));
+}
+
+static bool has_durations(const struct rn_run *run)
+{
+    for (size_t i = 0; i < run->feeds.count; i++)
+        if (run->feeds.items[i].reader->has_duration)
+            return true;
+    return false;
+}
+
+/* --- names ---------------------------------------------------------------------------------- */
+
+/* `--map apikey: nothing looks at apikey; did you mean api_key?` */
+static void note_unused(const struct writer *w, const struct rn_run *run, const char *option,
+                        struct rn_slice name)
+{
+    char known[RN_LOGS_ATTRIBUTES][80];
+    const char *candidates[RN_LOGS_ATTRIBUTES], *meant;
+
+    for (uint32_t i = 0; i < run->plan.attribute_count; i++) {
+        rn_slice_copy(known[i], sizeof known[i], run->plan.attributes[i]);
+        candidates[i] = known[i];
+    }
+    meant = rn_suggest(name, candidates, run->plan.attribute_count);
+    note(w, "%s %.*s: no rule looks at %.*s%s%s%s", option, (int)name.len, name.data, (int)name.len,
+         name.data, meant != NULL ? "; did you mean " : "", meant != NULL ? meant : "",
+         meant != NULL ? "?" : "");
+}
+
+/* The fields that a format of positions has, `remote_addr, ..., extra1, extra2, ...`; "" of others,
+ * and if logs differ. */
+static void put_fields(const struct rn_run *run, char *text, size_t size)
+{
+    const struct rn_logs_format *format = run->feeds.items[0].reader->format;
+    size_t len;
+
+    text[0] = '\0';
+    for (size_t i = 0; i < run->feeds.count; i++)
+        if (format == NULL || format->fields == NULL ||
+            run->feeds.items[i].reader->format != format)
+            return;
+    len = (size_t)snprintf(text, size, "; its fields are ");
+    for (size_t i = 0; format->fields[i] != NULL && len < size; i++)
+        len += (size_t)snprintf(text + len, size - len, "%s, ", format->fields[i]);
+    if (len < size)
+        snprintf(text + len, size - len, "and extra1, extra2, ... behind them");
+}
+
+/* Whether a log can have a status: those of JSON lines always can. */
+static bool has_status_field(const struct rn_run *run)
+{
+    for (size_t i = 0; i < run->feeds.count; i++)
+        if (run->feeds.items[i].reader->format != NULL &&
+            run->feeds.items[i].reader->status != RN_LOGS_NO_SLOT)
+            return true;
+    return false;
+}
+
+static void note_map(const struct writer *w, const struct rn_run *run,
+                     const struct rn_logs_map *map)
+{
+    static const char *const own[] = {"time", "end", "status", "request", "duration"};
+    char fields[NOTE_BYTES] = "";
+    uint32_t i = 0;
+
+    if (rn_slice_find(map->name, own, RN_COUNT(own)) < RN_COUNT(own)) {
+        if (rn_slice_is(map->name, "duration") && !has_durations(run))
+            note(w, "--map duration=%.*s: no request has a duration there", (int)map->field.len,
+                 map->field.data);
+        if (rn_slice_is(map->name, "status") && !has_status_field(run)) {
+            put_fields(run, fields, sizeof fields);
+            note(w, "--map status=%.*s: no log has that field%s", (int)map->field.len,
+                 map->field.data, fields);
+        }
+        return;
+    }
+    while (i < run->plan.attribute_count && !rn_slice_equal(run->plan.attributes[i], map->name))
+        i++;
+    if (i == run->plan.attribute_count) {
+        note_unused(w, run, "--map", map->name);
+    } else if (run->present[i] == 0) {
+        put_fields(run, fields, sizeof fields);
+        note(w, "--map %.*s=%.*s: no request has that field%s", (int)map->name.len, map->name.data,
+             (int)map->field.len, map->field.data, fields);
+    }
+}
+
+/* What --map and --set say for nothing. */
+static void note_names(const struct writer *w, const struct rn_run *run)
+{
+    for (uint32_t i = 0; i < run->plan.map_count; i++)
+        note_map(w, run, &run->plan.maps[i]);
+    for (uint32_t i = 0; i < run->given_count; i++)
+        if ((run->given_used >> i & 1) == 0)
+            note_unused(w, run, "--set",
+                        (struct rn_slice){run->given[i].name, run->given[i].name_len});
 }
 
 /* --- rules ---------------------------------------------------------------------------------- */
@@ -174,14 +280,6 @@ static bool is_calendar(const struct rn_rule *rule)
     return false;
 }
 
-static bool has_durations(const struct rn_run *run)
-{
-    for (size_t i = 0; i < run->feeds.count; i++)
-        if (run->feeds.items[i].reader->has_duration)
-            return true;
-    return false;
-}
-
 static void note_rule(const struct writer *w, const struct rn_run *run,
                       const struct rn_run_side *side, const struct rn_rule *rule)
 {
@@ -217,8 +315,11 @@ static void note_rule(const struct writer *w, const struct rn_run *run,
              "rule %s spreads the ends of its windows over clients by a secret: each client's "
              "windows end at other times than on your servers",
              rule->title);
-    if (rule->shadow)
-        note(w, "rule %s is in shadow mode: what it would refuse counts as shadowed", rule->title);
+    if (rule->shadow && !side->ruleset->shadow)
+        note(w,
+             "rule %s is in shadow mode: what it would refuse counts as shadowed; for the clients, "
+             "replay it without mode: shadow",
+             rule->title);
     if (is_calendar(rule) && run->first_ns < FIRST_CALENDAR_NS)
         note(w, "rule %s: its calendar begins in 2020; windows before that are by UTC",
              rule->title);
@@ -267,6 +368,8 @@ void rn_notes_feeds(const struct rn_run *run, void (*put)(void *arg, const char 
     for (size_t i = 0; i < run->feeds.count; i++)
         note_faults(&w, &run->feeds.items[i]);
     note_order(&w, run);
+    if (run->requests != 0)
+        note_names(&w, run);
 }
 
 void rn_notes_each(const struct rn_run *run, void (*put)(void *arg, const char *text), void *arg)
@@ -274,6 +377,12 @@ void rn_notes_each(const struct rn_run *run, void (*put)(void *arg, const char *
     struct writer w = {put, arg};
 
     rn_notes_feeds(run, put, arg);
+    for (unsigned i = 0; i < run->side_count; i++)
+        if (run->sides[i].ruleset->shadow)
+            note(&w,
+                 "%s has mode: shadow for all rules: what they would refuse counts as shadowed; "
+                 "for the clients, replay them without it",
+                 run->sides[i].name);
     for (uint32_t i = 0; run->requests != 0 && i < run->sides[0].ruleset->rule_count; i++)
         note_rule(&w, run, &run->sides[0], &run->sides[0].ruleset->rules[i]);
     if (run->present[run->whole] == 0 && run->whole_given.data == NULL && run->requests != 0)

@@ -20,14 +20,14 @@ void rn_progress_show(struct rn_progress_line *p, const struct rn_feeds *feeds)
 {
     int64_t now_ns = rn_clock_boot_ns(), took_ns = now_ns - p->begun_ns;
     uint64_t read = rn_feeds_read(feeds), rate;
-    char left[RN_TIME_TEXT];
+    char left[RN_TIME_TEXT], lines[RN_COUNT_TEXT], a_second[RN_COUNT_TEXT];
 
     if (now_ns - p->shown_ns < EVERY_NS || took_ns <= 0)
         return;
     p->shown_ns = now_ns;
     rate = (uint64_t)((double)p->lines * 1e9 / (double)took_ns);
-    fprintf(stderr, "\r\033[K%" PRIu64 " million lines, %" PRIu64 " thousand a second",
-            p->lines / 1000000, rate / 1000);
+    fprintf(stderr, "\r\033[K%s lines, %s a second", rn_output_count(p->lines, lines),
+            rn_output_count(rate / 1000 * 1000, a_second));
     if (p->bytes != 0 && read != 0 && read <= p->bytes)
         fprintf(stderr, ", %.0f %%, %s left", 100.0 * (double)read / (double)p->bytes,
                 rn_output_time(

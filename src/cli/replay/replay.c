@@ -21,6 +21,14 @@ static bool show(struct rn_run *run)
     return true;
 }
 
+/* Logs without requests are no error; logs in which nothing is one are of another kind. */
+static bool found_requests(const struct rn_run *run)
+{
+    return run->requests + run->outside + run->reorder.late != 0 || rn_run_faulty(run) == 0 ||
+           rn_output_error("no line of %s could be read as a request",
+                           run->feeds.count == 1 ? "this log" : "these logs");
+}
+
 int rn_command_replay(const struct rn_options *options)
 {
     struct rn_run *run = calloc(1, sizeof *run);
@@ -30,7 +38,7 @@ int rn_command_replay(const struct rn_options *options)
         rn_output_error("out of memory");
         return status;
     }
-    if (rn_run_open(run, options, NULL) && rn_run_all(run) && show(run))
+    if (rn_run_open(run, options, NULL) && rn_run_all(run) && show(run) && found_requests(run))
         status = RN_EXIT_OK;
     rn_run_done(run);
     free(run);

@@ -5,9 +5,11 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "cli/output/output.h"
 #include "cli/replay/progress.h"
 #include "limiter/decide/workspace.h"
@@ -86,8 +88,10 @@ static bool want(struct rn_run *run, struct rn_slice name, uint32_t *number)
 
     for (uint32_t i = 0; i < run->given_count; i++)
         if (run->given[i].name_len == name.len &&
-            memcmp(run->given[i].name, name.data, name.len) == 0)
+            memcmp(run->given[i].name, name.data, name.len) == 0) {
+            run->given_used |= UINT32_C(1) << i;
             return true; /* --set says it */
+        }
     for (*number = 0; *number < plan->attribute_count; ++*number)
         if (rn_slice_equal(plan->attributes[*number], name))
             return true;
@@ -146,13 +150,39 @@ static bool split_pair(const char *option, const char *text, struct rn_slice *na
     return true;
 }
 
+/* --map duration=took:min: a unit that there is not. */
+static bool check_unit(const struct rn_logs_map *map)
+{
+    const char *colon = memrchr(map->field.data, ':', map->field.len);
+    const char *unit = colon != NULL ? colon + 1 : "s";
+
+    return !rn_slice_is(map->name, "duration") ||
+           rn_slice_find(rn_slice_of(unit), (const char *const[]){"s", "ms", "us", "ns"}, 4) < 4 ||
+           rn_output_error("--map: found the unit %s of durations, expected s, ms, us or ns",
+                           rn_excerpt(rn_slice_of(unit)).text);
+}
+
+/* Header names ignore case; rules have them in lower case. False: out of memory. */
+static bool lower_header(struct rn_run *run, struct rn_slice *name)
+{
+    char *to;
+
+    if (name->len < 7 || strncasecmp(name->data, "header.", 7) != 0)
+        return true;
+    *name = rn_arena_dup(&run->names, *name);
+    to = (char *)(uintptr_t)name->data;
+    for (size_t i = 0; to != NULL && i < name->len; i++)
+        to[i] = to[i] >= 'A' && to[i] <= 'Z' ? (char)(to[i] | 0x20) : to[i];
+    return to != NULL || rn_output_error("out of memory");
+}
+
 static bool plan_reading(struct rn_run *run)
 {
     const struct rn_options *o = run->options;
     struct rn_slice name, value;
 
     for (size_t i = 0; i < o->sets.count; i++) {
-        if (!split_pair("--set", o->sets.values[i], &name, &value))
+        if (!split_pair("--set", o->sets.values[i], &name, &value) || !lower_header(run, &name))
             return false;
         run->given[run->given_count++] =
             (struct ration_attribute){name.data, name.len, value.data, value.len};
@@ -160,7 +190,8 @@ static bool plan_reading(struct rn_run *run)
     for (size_t i = 0; i < o->maps.count; i++) {
         struct rn_logs_map *map = &run->plan.maps[run->plan.map_count++];
 
-        if (!split_pair("--map", o->maps.values[i], &map->name, &map->field))
+        if (!split_pair("--map", o->maps.values[i], &map->name, &map->field) || !check_unit(map) ||
+            !lower_header(run, &map->name))
             return false;
     }
     if (!want(run, rn_slice_of(o->by), &run->whole))
@@ -253,6 +284,15 @@ static void replay_one(void *arg, const struct rn_logs_entry *e)
     run->no_longer_refused += !refused[0] && refused[1];
 }
 
+static void leave_out(struct rn_run *run, int64_t time_ns)
+{
+    if (run->outside == 0 || time_ns < run->outside_first_ns)
+        run->outside_first_ns = time_ns;
+    if (run->outside == 0 || time_ns > run->outside_last_ns)
+        run->outside_last_ns = time_ns;
+    run->outside++;
+}
+
 bool rn_run_all(struct rn_run *run)
 {
     const struct rn_timestamp *from = &run->options->from, *to = &run->options->to;
@@ -265,7 +305,7 @@ bool rn_run_all(struct rn_run *run)
     while (ok && (e = rn_feeds_next(&run->feeds)) != NULL) {
         rn_progress_step(&progress, &run->feeds);
         if ((from->given && e->time_ns < from->ns) || (to->given && e->time_ns >= to->ns))
-            run->outside++;
+            leave_out(run, e->time_ns);
         else
             ok = rn_reorder_add(&run->reorder, e);
     }
@@ -278,32 +318,64 @@ bool rn_run_all(struct rn_run *run)
     return ok ? !run->feeds.failed : rn_output_error("out of memory");
 }
 
-/* --- opening ------------------------------------------------------------------------------ */
+/* --- files -------------------------------------------------------------------------------- */
 
-/* Whether a file that will be written is one of those that are read. */
-static bool is_among(const char *path, const char *const *names, size_t count)
-{
-    struct stat written, read;
-
-    if (path == NULL || strcmp(path, "-") == 0 || stat(path, &written) != 0 ||
-        !S_ISREG(written.st_mode))
-        return false;
-    for (size_t i = 0; i < count; i++)
-        if (strcmp(names[i], "-") != 0 && stat(names[i], &read) == 0 &&
-            read.st_dev == written.st_dev && read.st_ino == written.st_ino)
-            return true;
-    return false;
-}
-
+/* What is read must not be written over. */
 static bool check_output(const struct rn_options *o, const char *option, const char *path)
 {
-    if (!is_among(path, o->words, o->word_count) &&
-        !is_among(path, o->rules.values, o->rules.count) &&
-        !is_among(path, o->against.values, o->against.count))
-        return true;
-    return rn_output_error("%s: %s is one of the files to read; write to another", option,
-                           rn_excerpt(rn_slice_of(path)).text);
+    const struct rn_option_list *rules[] = {&o->rules, &o->against};
+
+    for (size_t i = 0; path != NULL && i < o->word_count; i++)
+        if (rn_file_is_same(path, o->words[i]))
+            return rn_output_error("%s: %s is a log to read, and would be lost; name another file",
+                                   option, rn_excerpt(rn_slice_of(path)).text);
+    for (size_t k = 0; path != NULL && k < RN_COUNT(rules); k++)
+        for (size_t i = 0; i < rules[k]->count; i++)
+            if (rn_file_is_same(path, rules[k]->values[i]))
+                return rn_output_error("%s: %s has rules, and would be lost; name another file",
+                                       option, rn_excerpt(rn_slice_of(path)).text);
+    return true;
 }
+
+/* Each file is asked for once, and pairs are compared without the kernel: there may be thousands. */
+static bool check_logs(const struct rn_options *o)
+{
+    struct stat *files = calloc(o->word_count, sizeof *files);
+    bool ok = files != NULL || rn_output_error("out of memory");
+
+    for (size_t i = 0; ok && i < o->word_count; i++) {
+        if (stat(o->words[i], &files[i]) != 0 || !S_ISREG(files[i].st_mode)) {
+            files[i].st_nlink = 0;
+            continue;
+        }
+        for (size_t k = 0; ok && k < i; k++)
+            if (files[k].st_nlink != 0 && files[k].st_ino == files[i].st_ino &&
+                files[k].st_dev == files[i].st_dev)
+                ok = rn_output_error("%s and %s are the same log; its requests would count twice",
+                                     rn_excerpt(rn_slice_of(o->words[k])).text,
+                                     rn_excerpt(rn_slice_of(o->words[i])).text);
+    }
+    free(files);
+    return ok;
+}
+
+static bool check_files(const struct rn_options *o)
+{
+    if (!check_logs(o))
+        return false;
+    if (o->html != NULL && o->decisions != NULL &&
+        (strcmp(o->html, o->decisions) == 0 || rn_file_is_same(o->html, o->decisions)))
+        return rn_output_error("--html and --decisions write to one file; name another for one of "
+                               "them");
+    if (o->json && ((o->html != NULL && strcmp(o->html, "-") == 0) ||
+                    (o->decisions != NULL && strcmp(o->decisions, "-") == 0)))
+        return rn_output_error("--json writes to standard output; name a file for %s",
+                               o->html != NULL && strcmp(o->html, "-") == 0 ? "--html"
+                                                                            : "--decisions");
+    return check_output(o, "--html", o->html) && check_output(o, "--decisions", o->decisions);
+}
+
+/* --- opening ------------------------------------------------------------------------------ */
 
 static bool open_decisions(struct rn_run *run)
 {
@@ -353,8 +425,7 @@ bool rn_run_open(struct rn_run *run, const struct rn_options *o, const char *tex
     rn_arena_init(&run->names);
     if (o->format != NULL && format == NULL)
         return complain_of_format(o->format);
-    if (!check_times(o) || !check_output(o, "--decisions", o->decisions) ||
-        !check_output(o, "--html", o->html))
+    if (!check_times(o) || !check_files(o))
         return false;
     if (o->rules.count == 0 && text == NULL)
         return rn_output_error("no rules given; write for example ration %s --rules rules.yaml "
@@ -364,14 +435,15 @@ bool rn_run_open(struct rn_run *run, const struct rn_options *o, const char *tex
     if (!load_side(run, &o->rules, text, bytes) ||
         (o->against.count != 0 && !load_side(run, &o->against, NULL, bytes)))
         return false;
-    if (!plan_reading(run) || !open_decisions(run))
+    if (!plan_reading(run))
         return false;
     if (!rn_population_init(&run->shared.population, o->memory_bytes / SHARE_POPULATION) ||
         !rn_pending_init(&run->pending, o->memory_bytes / SHARE_PENDING) ||
         !rn_reorder_init(&run->reorder, run->plan.attribute_count, o->reorder_ns,
                          o->memory_bytes / SHARE_REORDER, replay_one, run))
         return rn_output_error("out of memory");
-    return rn_feeds_open(&run->feeds, &run->plan, format, o->words, o->word_count);
+    return rn_feeds_open(&run->feeds, &run->plan, format, o->words, o->word_count) &&
+           open_decisions(run);
 }
 
 void rn_run_done(struct rn_run *run)
@@ -387,6 +459,15 @@ void rn_run_done(struct rn_run *run)
     }
     if (run->decisions != NULL && run->decisions != stdout)
         fclose(run->decisions);
+}
+
+uint64_t rn_run_faulty(const struct rn_run *run)
+{
+    uint64_t faulty = 0;
+
+    for (size_t i = 0; i < run->feeds.count; i++)
+        faulty += run->feeds.items[i].lines - run->feeds.items[i].requests;
+    return faulty;
 }
 
 void rn_run_count_changed(const struct rn_run *run, uint64_t clients[4])

@@ -39,14 +39,14 @@ struct rn_run {
     struct rn_pending pending;
     struct rn_tally_shared shared;
     struct ration_attribute given[RN_LOGS_ATTRIBUTES]; /* --set */
-    uint32_t given_count;
+    uint32_t given_count, given_used;                  /* bits: those that anything looks at */
     uint32_t whole; /* the attribute that says which client it is; its number in the plan */
     struct rn_slice whole_given; /* it is the same for all, by --set; data NULL: it is not */
 
     uint64_t requests, outside;           /* replayed; before --from or after --to */
     uint64_t present[RN_LOGS_ATTRIBUTES]; /* requests that have the attribute */
     uint64_t both_refused, newly_refused, no_longer_refused;
-    int64_t first_ns, last_ns;
+    int64_t first_ns, last_ns, outside_first_ns, outside_last_ns;
     int64_t took_ns; /* of wall time */
     FILE *decisions; /* NULL: not wanted */
     struct ration_outcome outcome;
@@ -61,5 +61,7 @@ void rn_run_done(struct rn_run *run);
 void rn_run_count_changed(const struct rn_run *run, uint64_t clients[4]);
 /* Reads the logs to their end. False after an error message. */
 bool rn_run_all(struct rn_run *run);
+/* Lines that are no requests, of all logs. */
+uint64_t rn_run_faulty(const struct rn_run *run);
 
 #endif

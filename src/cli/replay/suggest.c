@@ -101,20 +101,29 @@ static uint64_t next_class(uint64_t from)
 static void classify(struct rn_suggestion *s)
 {
     uint64_t from = 1, least = s->needs[0];
-    size_t at = 0;
+    size_t at = 0, bounded = 0, room;
 
-    while (next_class(from) <= least)
+    while (bounded < s->clients && s->needs[bounded] <= s->most)
+        bounded++;
+    room = RN_SUGGESTION_CLASSES - (bounded < s->clients);
+    while (next_class(from) <= least && bounded != 0)
         from = next_class(from);
-    for (; s->classes < RN_SUGGESTION_CLASSES && at < s->clients; from = s->from[s->classes]) {
-        bool last = s->classes == RN_SUGGESTION_CLASSES - 1;
+    for (; s->classes < room && at < bounded; from = s->from[s->classes]) {
+        bool last = s->classes == room - 1;
 
         s->from[s->classes] = from;
         s->from[s->classes + 1] = last ? UINT64_MAX : next_class(from);
-        while (at < s->clients && s->needs[at] < s->from[s->classes + 1]) {
+        while (at < bounded && s->needs[at] < s->from[s->classes + 1]) {
             s->counts[s->classes]++;
             at++;
         }
         s->classes++;
+    }
+    if (bounded < s->clients) { /* for which there is no limit */
+        s->from[s->classes] = from;
+        s->from[s->classes + 1] = UINT64_MAX;
+        s->has_none = true;
+        s->counts[s->classes++] = s->clients - bounded;
     }
     while (s->mark < s->classes && s->from[s->mark + 1] <= s->limit.amount)
         s->mark++;
@@ -165,6 +174,7 @@ static bool suggest_for(struct suggest *all, size_t first, size_t end)
     if (ok) {
         qsort(s->needs, s->clients, sizeof *s->needs, by_size);
         s->limit = fit.spec;
+        s->most = fit.most;
         s->limit.burst = 0;
         s->limit.amount = rn_suggestion_amount(s, all->list.touch);
         while (s->touched < s->clients && s->needs[s->clients - 1 - s->touched] > s->limit.amount)
@@ -205,6 +215,9 @@ static bool read_share(const char *text, double *share)
     }
     end += strspn(end, " ");
     *share = percent / 100;
+    if (end != text && *end == '\0' && percent > 0 && percent < 1)
+        return rn_output_error("--touch: found %s; write %g%%, or %g%% if you mean a part of 1",
+                               rn_excerpt(rn_slice_of(text)).text, percent, 100 * percent);
     return (end != text && (*end == '\0' || strcmp(end, "%") == 0) && percent >= 0 &&
             percent < 100) ||
            rn_output_error("--touch: found %s, expected a share such as 1%% or 0.5%%",
@@ -252,6 +265,10 @@ static bool open_suggest(struct suggest *s, const struct rn_options *o, char *te
     if (o->rules.count == 0 && name != NULL)
         return rn_output_error("--rule %s: give the file that has it, such as --rules rules.yaml",
                                rn_excerpt(rn_slice_of(name)).text);
+    if (o->rules.count != 0 && strcmp(o->by, "ip") != 0)
+        return rn_output_error(
+            "--by is for suggest without --rules: here the key of the rule tells "
+            "clients apart");
     if (o->by[strspn(o->by, "abcdefghijklmnopqrstuvwxyz0123456789_.-")] != '\0')
         return rn_output_error("--by: found %s, expected the name of an attribute",
                                rn_excerpt(rn_slice_of(o->by)).text);
@@ -262,6 +279,12 @@ static bool open_suggest(struct suggest *s, const struct rn_options *o, char *te
             rn_output_error("out of memory"));
 }
 
+static void put_error(void *arg, const char *text)
+{
+    (void)arg;
+    rn_output_error("%s", text);
+}
+
 static void complain_of(void *arg, const char *text)
 {
     const char *title = arg;
@@ -270,6 +293,28 @@ static void complain_of(void *arg, const char *text)
     snprintf(rule, sizeof rule, "rule %s ", title);
     if (strncmp(text, rule, strlen(rule)) == 0)
         rn_output_error("%s", text);
+}
+
+/* Why there is no limit to suggest. */
+static void complain_of_nothing(const struct suggest *s)
+{
+    const char *logs = s->run.feeds.count == 1 ? "this log" : "these logs";
+    const char *title = s->list.rule->title;
+
+    if (s->run.requests == 0) {
+        rn_output_error("no requests");
+        rn_notes_feeds(&s->run, put_error, NULL);
+    } else if (s->tier_count != 0) {
+        rn_output_error("rule %s sets no limit for its requests in %s: they are unlimited", title,
+                        logs);
+    } else if (s->run.options->rule == NULL) {
+        rn_output_error("no request in %s has %s; --by says what tells clients apart, and --map "
+                        "NAME=FIELD where the log has it",
+                        logs, s->run.options->by);
+    } else {
+        rn_output_error("no request in %s is of the rule %s and limited by it", logs, title);
+        rn_notes_each(&s->run, complain_of, (void *)(uintptr_t)title);
+    }
 }
 
 static int run_suggest(struct suggest *s)
@@ -286,9 +331,7 @@ static int run_suggest(struct suggest *s)
         return RN_EXIT_ERROR;
     }
     if (s->list.count == 0) {
-        rn_output_error("no request in %s is of the rule %s and limited by it",
-                        s->run.feeds.count == 1 ? "this log" : "these logs", s->list.rule->title);
-        rn_notes_each(&s->run, complain_of, (void *)(uintptr_t)s->list.rule->title);
+        complain_of_nothing(s);
         return RN_EXIT_REFUSED;
     }
     if (o->html != NULL && !rn_suggestion_page(&s->list, o->html))

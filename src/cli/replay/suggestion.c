@@ -30,15 +30,32 @@ static const char *limit_of_amount(const struct rn_suggestion *s, uint64_t amoun
 
     limit.amount = amount;
     limit.burst = 0;
-    return limit_text(&limit, text);
+    if (amount <= s->most)
+        return limit_text(&limit, text);
+    snprintf(text, RATION_LIMIT_TEXT, "none is enough");
+    return text;
 }
+
+/* The limit that is suggested. */
+static const char *limit_found(const struct rn_suggestion *s, char text[RATION_LIMIT_TEXT])
+{
+    return s->limit.amount > s->most ? limit_of_amount(s, s->limit.amount, text)
+                                     : limit_text(&s->limit, text);
+}
+
+/* Of a queue, since its rate empties it between two requests, but not between two at once. */
+static const char none[] =
+    "More requests come at one instant than the queue holds, at any rate: give it a longer queue, "
+    "or touch more clients.";
 
 /* The class as `12 to 14`. */
 static void class_text(const void *arg, size_t i, char *text, size_t size)
 {
     const struct rn_suggestion *s = arg;
 
-    if (i >= s->classes || s->from[i + 1] == UINT64_MAX)
+    if (s->has_none && i + 1 == s->classes)
+        snprintf(text, size, "none is enough");
+    else if (i >= s->classes || s->from[i + 1] == UINT64_MAX)
         snprintf(text, size, "%" PRIu64 " and more", s->from[i]);
     else if (s->from[i + 1] == s->from[i] + 1)
         snprintf(text, size, "%" PRIu64, s->from[i]);
@@ -97,6 +114,16 @@ static void put_own_notes(const struct rn_suggestion_list *list,
 
 /* --- text ----------------------------------------------------------------------------------- */
 
+/* Classes without clients from `i` on that may be left out of the picture. */
+static size_t count_empty(const struct rn_suggestion *s, size_t i)
+{
+    size_t n = 0;
+
+    while (i + n < s->classes && s->counts[i + n] == 0 && i + n + 1 != s->mark)
+        n++;
+    return n;
+}
+
 static void put_histogram(const struct rn_output *out, const struct rn_suggestion *s)
 {
     uint64_t most = 0;
@@ -108,13 +135,22 @@ static void put_histogram(const struct rn_output *out, const struct rn_suggestio
         int length = (int)(s->counts[i] * BAR / most);
         enum rn_style style = i < s->mark ? RN_PLAIN : RN_BAD;
 
+        if (count_empty(s, i) > 2) {
+            i += count_empty(s, i) - 1;
+            rn_output_put(out, RN_DIM, "  %20s\n", "...");
+            continue;
+        }
         class_text(s, i, name, sizeof name);
         rn_output_put(out, RN_PLAIN, "  %20s %9" PRIu64 " ", name, s->counts[i]);
         for (int k = 0; k < length || (k == 0 && s->counts[i] != 0); k++)
             rn_output_put(out, style, "#");
-        rn_output_put(out, RN_PLAIN, "%s\n", i + 1 == s->mark ? "  <- the limit" : "");
+        rn_output_put(out, RN_PLAIN, "%s\n",
+                      i + 1 == s->mark && s->limit.amount <= s->most ? "  <- the limit" : "");
     }
 }
+
+static const char busiest[] = "  --touch allows less than one of them: this is what the busiest "
+                              "client needs\n";
 
 static void put_tier(const struct rn_output *out, const struct rn_suggestion_list *list,
                      const struct rn_suggestion *s)
@@ -128,10 +164,14 @@ static void put_tier(const struct rn_output *out, const struct rn_suggestion_lis
     }
     rn_output_put(out, RN_PLAIN, ": %s requests by %s clients\n", rn_output_count(s->requests, a),
                   rn_output_count(s->clients, b));
-    rn_output_put(out, RN_GOOD, "  limit: %s\n", limit_text(&s->limit, limit));
-    rn_output_put(out, RN_PLAIN, "  touches %s of %s clients (%s)\n\n",
-                  rn_output_count(s->touched, a), rn_output_count(s->clients, b),
-                  rn_output_share(s->touched, s->clients, c));
+    rn_output_put(out, RN_GOOD, "  limit: %s\n", limit_found(s, limit));
+    if (s->limit.amount > s->most)
+        rn_output_put(out, RN_PLAIN, "  %s\n\n", none);
+    else
+        rn_output_put(out, RN_PLAIN, "  touches %s of %s clients (%s)\n%s\n",
+                      rn_output_count(s->touched, a), rn_output_count(s->clients, b),
+                      rn_output_share(s->touched, s->clients, c),
+                      list->touch > 0 && (double)s->clients * list->touch < 1 ? busiest : "");
     rn_output_put(out, RN_BOLD, "  %20s %9s\n", "limit needed", "clients");
     put_histogram(out, s);
     rn_output_put(out, RN_BOLD, "\n  clients touched  limit\n");
@@ -184,16 +224,25 @@ static void put_suggestion(struct rn_members *m, const struct rn_suggestion *s)
         rn_members_text(m, "tier", s->tier->value);
     else
         rn_members_null(m, "tier");
-    rn_members_text(m, "limit", rn_slice_of(limit_text(&s->limit, limit)));
-    rn_members_u64(m, "amount", s->limit.amount);
-    rn_members_u64(m, "burst", s->limit.burst != 0 ? s->limit.burst : s->limit.amount);
+    if (s->limit.amount <= s->most) {
+        rn_members_text(m, "limit", rn_slice_of(limit_found(s, limit)));
+        rn_members_u64(m, "amount", s->limit.amount);
+        rn_members_u64(m, "burst", s->limit.burst != 0 ? s->limit.burst : s->limit.amount);
+    } else {
+        rn_members_null(m, "limit");
+        rn_members_null(m, "amount");
+        rn_members_null(m, "burst");
+    }
     rn_members_u64(m, "requests", s->requests);
     rn_members_u64(m, "clients", s->clients);
     rn_members_u64(m, "touched", s->touched);
     rn_members_open(m, "distribution", '[');
     for (size_t i = 0; i < s->classes; i++) {
         rn_members_open(m, NULL, '{');
-        rn_members_u64(m, "from", s->from[i]);
+        if (s->has_none && i + 1 == s->classes)
+            rn_members_null(m, "from");
+        else
+            rn_members_u64(m, "from", s->from[i]);
         rn_members_u64(m, "clients", s->counts[i]);
         rn_members_close(m, '}');
     }
@@ -202,8 +251,12 @@ static void put_suggestion(struct rn_members *m, const struct rn_suggestion *s)
     for (size_t i = 0; i < RN_COUNT(shares); i++) {
         rn_members_open(m, NULL, '{');
         rn_output_number(m, "touch_percent", 100 * shares[i], 4);
-        rn_members_text(m, "limit",
-                        rn_slice_of(limit_of_amount(s, rn_suggestion_amount(s, shares[i]), limit)));
+        if (rn_suggestion_amount(s, shares[i]) <= s->most)
+            rn_members_text(
+                m, "limit",
+                rn_slice_of(limit_of_amount(s, rn_suggestion_amount(s, shares[i]), limit)));
+        else
+            rn_members_null(m, "limit");
         rn_members_close(m, '}');
     }
     rn_members_close(m, ']');
@@ -246,8 +299,8 @@ static void put_picture(struct rn_page *page, const struct rn_suggestion *s)
         .count = s->classes,
         .label = class_text,
         .arg = s,
-        .mark = s->mark,
-        .mark_label = limit_text(&s->limit, label),
+        .mark = s->limit.amount <= s->most ? s->mark : SIZE_MAX,
+        .mark_label = limit_found(s, label),
     };
 
     for (size_t i = 0; i < s->classes; i++)
@@ -266,10 +319,15 @@ static void put_section(struct rn_page *page, const struct rn_suggestion_list *l
              s->tier->value.len != 0 ? ", tier " : "", (int)s->tier->value.len,
              s->tier->value.data != NULL ? s->tier->value.data : "");
     rn_page_heading(page, heading);
-    snprintf(code, sizeof code, "limit: %s", limit_text(&s->limit, limit));
-    rn_page_code(page, rn_slice_of(code));
-    rn_page_paragraph(page, "It touches %s of %s clients (%s).", rn_output_count(s->touched, a),
-                      rn_output_count(s->clients, b), rn_output_share(s->touched, s->clients, c));
+    snprintf(code, sizeof code, "limit: %s", limit_found(s, limit));
+    if (s->limit.amount <= s->most) {
+        rn_page_code(page, rn_slice_of(code));
+        rn_page_paragraph(page, "It touches %s of %s clients (%s).", rn_output_count(s->touched, a),
+                          rn_output_count(s->clients, b),
+                          rn_output_share(s->touched, s->clients, c));
+    } else {
+        rn_page_note(page, "%s", none);
+    }
     put_picture(page, s);
     rn_page_table_open(page, titles, RN_COUNT(titles));
     for (size_t i = 0; i < RN_COUNT(shares); i++) {

@@ -17,9 +17,11 @@ struct rn_suggestion {
     size_t clients, touched;
     struct ration_limit limit;
     uint64_t *needs; /* by client, ascending: the least amount that admits all its requests */
+    uint64_t most;   /* the largest amount that there is; needs above it: none is enough */
     uint64_t from[RN_SUGGESTION_CLASSES + 1]; /* where the classes of amounts begin */
     uint64_t counts[RN_SUGGESTION_CLASSES];   /* clients whose need is in each */
     size_t classes, mark;                     /* the limit is at the beginning of class `mark` */
+    bool has_none;                            /* the last class is of those with no such amount */
 };
 
 /* What they are for. */

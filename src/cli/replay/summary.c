@@ -29,6 +29,7 @@ static void put_head(const struct rn_output *out, const struct rn_run *run)
     bool exact, exact_refused;
     uint64_t seen = rn_tally_seen(&run->shared, &t->clients, &exact);
     uint64_t refused = rn_tally_refused(&run->shared, &t->clients, &exact_refused);
+    uint64_t left_out = run->reorder.late + rn_run_faulty(run);
 
     rn_notes_logs(run, logs, sizeof logs);
     rn_output_lines(out, rn_slice_of(logs));
@@ -51,6 +52,9 @@ static void put_head(const struct rn_output *out, const struct rn_run *run)
                       exact ? "" : "about ", rn_output_count(seen, x.b), run->options->by,
                       rn_output_share(refused, seen, x.c));
     rn_output_put(out, RN_PLAIN, "\n");
+    if (left_out * 100 >= run->requests && left_out != 0)
+        rn_output_put(out, RN_ODD, "%s lines were left out: see Notes\n",
+                      rn_output_count(left_out, x.a));
     if (t->unmatched != 0)
         rn_output_put(out, RN_PLAIN, "%s requests (%s) matched no rule\n",
                       rn_output_count(t->unmatched, x.a),

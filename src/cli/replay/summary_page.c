@@ -20,8 +20,39 @@ static void label_time(const void *arg, size_t i, char *text, size_t size)
     snprintf(text, size, "%.*s", days ? 11 : 8, moment + (days ? 5 : 11));
 }
 
+/* Labels at full minutes, hours or days: at most TICKS of them. */
+#define TICKS 8
+static bool place_tick(const void *arg, size_t i, double *column, char *text, size_t size)
+{
+    static const int32_t steps_s[] = {1,     2,     5,      10,     15,      30,     60,    120,
+                                      300,   600,   900,    1800,   3600,    7200,   10800, 21600,
+                                      43200, 86400, 172800, 604800, 1209600, 2592000};
+    const struct rn_trend *t = arg;
+    int64_t span_s = t->width_ns / 1000000000 * (int64_t)t->count, step_s = 1, at_s;
+    char moment[RN_TIME_TEXT];
+
+    for (size_t k = 0; k < RN_COUNT(steps_s) && (k == 0 || span_s / step_s > TICKS); k++)
+        step_s = steps_s[k];
+    while (span_s / step_s > TICKS)
+        step_s *= 2;
+    at_s = t->from_ns / 1000000000;
+    at_s += (step_s - at_s % step_s) % step_s + (int64_t)i * step_s;
+    *column = (double)(at_s - t->from_ns / 1000000000) / ((double)t->width_ns / 1e9);
+    if (*column >= (double)t->count)
+        return false;
+    rn_output_moment(at_s * 1000000000, moment);
+    if (step_s >= 86400)
+        snprintf(text, size, "%.5s", moment + 5);
+    else
+        snprintf(text, size, "%.*s", step_s < 60 ? 8 : 5, moment + 11);
+    if (step_s < 86400 && at_s % 86400 == 0) /* a day begins */
+        snprintf(text, size, "%.5s", moment + 5);
+    return true;
+}
+
 static void put_timeline(struct rn_page *page, const struct rn_run *run)
 {
+    static const char *const undelayed[] = {"admitted", NULL, "refused"};
     const struct rn_trend *t = &run->shared.trend;
     char caption[200], width[RN_TIME_TEXT], peak[64];
     uint64_t admitted[RN_TREND_COLUMNS];
@@ -32,10 +63,15 @@ static void put_timeline(struct rn_page *page, const struct rn_run *run)
                    t->values[RN_TREND_REFUSED]},
         .count = t->count,
         .label = label_time,
+        .tick = place_tick,
         .arg = t,
         .mark = SIZE_MAX,
     };
 
+    if (run->sides[0].tally.delayed == 0) {
+        chart.names = undelayed;
+        chart.values[RN_CHART_ODD] = NULL;
+    }
     label_time(t, rn_trend_peak(t, RN_TREND_REFUSED), peak, sizeof peak);
     snprintf(caption, sizeof caption, "Requests in each %s, times in UTC. %s%s. ",
              rn_output_time(t->width_ns, width),
@@ -77,7 +113,17 @@ static void put_rule_bars(struct rn_page *page, const struct rn_run_side *side)
                   count);
 }
 
-static void put_rule(struct rn_page *page, const struct rn_run *run, uint32_t index)
+/* Whether anything was delayed: else there is no column for it. */
+static bool has_delays(const struct rn_run_side *side)
+{
+    bool any = false;
+
+    for (uint32_t i = 0; i < side->ruleset->rule_count; i++)
+        any |= side->tally.rules[i].delayed != 0;
+    return any;
+}
+
+static void put_rule(struct rn_page *page, const struct rn_run *run, uint32_t index, bool delays)
 {
     const struct rn_run_side *side = &run->sides[0];
     const struct rn_tally_rule *t = &side->tally.rules[index];
@@ -90,15 +136,17 @@ static void put_rule(struct rn_page *page, const struct rn_run *run, uint32_t in
         rn_page_cellf(page, "%s shadowed", rn_output_count(t->shadowed, text));
     else
         rn_page_cellf(page, "%s", rn_output_count(t->refused, text));
-    rn_page_cellf(page, "%s", rn_output_share(t->refused, t->requests, text));
-    rn_page_cellf(page, "%s", rn_output_count(t->delayed, text));
+    rn_page_cellf(page, "%s",
+                  rn_output_share(t->shadowed != 0 ? t->shadowed : t->refused, t->requests, text));
+    if (delays)
+        rn_page_cellf(page, "%s", rn_output_count(t->delayed, text));
     rn_page_cellf(page, "%s",
                   rn_output_count(rn_tally_seen(&run->shared, &t->clients, &exact), text));
     rn_page_cellf(page, "%s",
                   rn_output_count(rn_tally_refused(&run->shared, &t->clients, &exact), text));
     if (t->first_ns != 0)
-        rn_page_cellf(page, "%s, %s", rn_output_moment(t->first_ns, from),
-                      rn_output_moment(t->last_ns, to));
+        rn_page_cell_times(page, rn_output_moment(t->first_ns, from),
+                           rn_output_moment(t->last_ns, to));
     else
         rn_page_cell(page, RN_SLICE(""));
 }
@@ -107,24 +155,32 @@ static void put_rules(struct rn_page *page, const struct rn_run *run)
 {
     static const char *const titles[] = {
         "rule",     ">requests", ">refused",         ">share",
-        ">delayed", ">clients",  ">clients refused", "from, to (UTC)"};
+        ">delayed", ">clients",  ">clients refused", "@first, last (UTC)"};
+    static const char *const without[] = {
+        "rule",     ">requests",        ">refused",          ">share",
+        ">clients", ">clients refused", "@first, last (UTC)"};
+    bool delays = has_delays(&run->sides[0]);
 
     rn_page_heading(page, "Rules");
     put_rule_bars(page, &run->sides[0]);
-    rn_page_table_open(page, titles, RN_COUNT(titles));
+    rn_page_table_open(page, delays ? titles : without,
+                       delays ? RN_COUNT(titles) : RN_COUNT(without));
     for (uint32_t i = 0; i < run->sides[0].ruleset->rule_count; i++)
-        put_rule(page, run, i);
+        put_rule(page, run, i, delays);
     rn_page_table_close(page);
 }
 
 static void put_clients(struct rn_page *page, struct rn_run *run)
 {
     static const char *const titles[] = {
-        "client", "rule", ">refused", ">of", ">delayed", "first, last (UTC)", "limited for"};
+        "client", "rule", ">refused", ">of", ">delayed", "@first, last (UTC)", "@limited for"};
+    static const char *const without[] = {
+        "client", "rule", ">refused", ">of", "@first, last (UTC)", "@limited for"};
     struct rn_run_side *side = &run->sides[0];
     size_t count = rn_touched_sort(&side->tally.touched), shown;
     const struct rn_touched *rows = side->tally.touched.rows;
     struct rn_chart_bar bars[BARS];
+    bool delays = has_delays(side);
     char notes[BARS][RN_COUNT_TEXT], a[RN_COUNT_TEXT], from[RN_TIME_TEXT], to[RN_TIME_TEXT];
 
     if (count == 0)
@@ -136,7 +192,8 @@ static void put_clients(struct rn_page *page, struct rn_run *run)
                                             rn_output_count(rows[shown].refused, notes[shown]),
                                             RN_CHART_BAD};
     rn_chart_bars(page, "The clients refused most: requests refused.", bars, shown);
-    rn_page_table_open(page, titles, RN_COUNT(titles));
+    rn_page_table_open(page, delays ? titles : without,
+                       delays ? RN_COUNT(titles) : RN_COUNT(without));
     for (size_t i = 0; i < count && i < run->options->top; i++) {
         const struct rn_population_row *row =
             rn_population_find(&run->shared.population, rows[i].hash);
@@ -145,9 +202,10 @@ static void put_clients(struct rn_page *page, struct rn_run *run)
         rn_page_cell(page, rn_slice_of(side->ruleset->rules[rows[i].rule].title));
         rn_page_cellf(page, "%s", rn_output_count(rows[i].refused, a));
         rn_page_cellf(page, "%s", row != NULL ? rn_output_count(row->requests, a) : "");
-        rn_page_cellf(page, "%s", rn_output_count(rows[i].delayed, a));
-        rn_page_cellf(page, "%s, %s", rn_output_moment(rows[i].first_ns, from),
-                      rn_output_moment(rows[i].last_ns, to));
+        if (delays)
+            rn_page_cellf(page, "%s", rn_output_count(rows[i].delayed, a));
+        rn_page_cell_times(page, rn_output_moment(rows[i].first_ns, from),
+                           rn_output_moment(rows[i].last_ns, to));
         rn_page_cellf(page, "%s", rn_output_time(rows[i].limited_ns, from));
     }
     rn_page_table_close(page);
@@ -208,9 +266,12 @@ bool rn_summary_page(struct rn_run *run, const char *path)
     bool saved;
 
     rn_notes_logs(run, logs, sizeof logs);
-    snprintf(subtitle, sizeof subtitle, "%s, %s to %s UTC, under %s", logs,
-             rn_output_moment(run->first_ns, from), rn_output_moment(run->last_ns, to),
-             run->sides[0].name);
+    if (run->requests == 0)
+        snprintf(subtitle, sizeof subtitle, "%s, under %s: no requests", logs, run->sides[0].name);
+    else
+        snprintf(subtitle, sizeof subtitle, "%s, %s to %s UTC, under %s", logs,
+                 rn_output_moment(run->first_ns, from), rn_output_moment(run->last_ns, to),
+                 run->sides[0].name);
     rn_page_open(&page, "What these rules would have done", subtitle);
     put_figures(&page, run);
     if (run->requests != 0)

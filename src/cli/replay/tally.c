@@ -112,9 +112,10 @@ struct opinion {
     int64_t wait_ns;
 };
 
-static struct opinion opinion_of(const struct ration_outcome *o, const struct rn_rule *rule)
+static struct opinion opinion_of(const struct rn_tally_side *t, const struct ration_outcome *o,
+                                 const struct rn_rule *rule)
 {
-    struct opinion op = {.shadow = rule->shadow};
+    struct opinion op = {.shadow = rule->shadow || t->ruleset->shadow};
     bool decides = strcmp(o->rule, rule->title) == 0;
 
     if (o->kind != RATION_BY_LIMITS) {
@@ -183,7 +184,7 @@ static bool count_rule(struct rn_tally_side *t, struct rn_tally_shared *shared,
                        const struct rn_tally_whole *whole, bool plain, int64_t now_ns)
 {
     struct rn_tally_rule *rule = &t->rules[match->rule->index];
-    struct opinion op = plain ? (struct opinion){.refuses = false} : opinion_of(o, match->rule);
+    struct opinion op = plain ? (struct opinion){.refuses = false} : opinion_of(t, o, match->rule);
     uint64_t hash = hash_key(t, match, whole);
     bool waits = would_stand_in_line(match->rule, &op), refuses = op.refuses && !waits;
 
@@ -240,7 +241,7 @@ enum rn_tally_result rn_tally_add(struct rn_tally_side *t, struct rn_tally_share
 
             waits |= line;
             if (!line && refused && !matches->items[i].rule->shadow &&
-                opinion_of(o, matches->items[i].rule).refuses)
+                opinion_of(t, o, matches->items[i].rule).refuses)
                 lines_only = false;
         }
     result = refused && !(waits && lines_only)            ? RN_TALLY_REFUSED

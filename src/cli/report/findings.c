@@ -107,15 +107,17 @@ static bool is_keyed(const struct rn_cli_json *rule)
     return rn_cli_json_get(rule, "keyed") == NULL || rn_cli_json_is_true(rule, "keyed");
 }
 
-/* 12 % or 0.4 %. */
+/* 12 %, 0.4 % or 99.6 %. Only all of them are 100 %. */
 static void put_share(struct rn_buf *out, uint64_t part, uint64_t whole)
 {
-    uint64_t permille = whole == 0 ? 0 : part >= whole ? 1000 : part * 1000 / whole;
+    uint64_t permille = whole == 0 ? 0 : part >= whole ? 1000 : (part * 1000 + whole / 2) / whole;
 
-    if (permille < 100)
+    if (part < whole && permille > 999)
+        permille = 999;
+    if (permille < 100 || (permille >= 990 && permille < 1000))
         rn_buf_putf(out, "%" PRIu64 ".%" PRIu64 " %%", permille / 10, permille % 10);
     else
-        rn_buf_putf(out, "%" PRIu64 " %%", permille / 10);
+        rn_buf_putf(out, "%" PRIu64 " %%", (permille + 5) / 10);
 }
 
 /* --- rules --------------------------------------------------------------------------- */

@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #define put(page, text) rn_buf_put_literal(&(page)->out, text)
 
@@ -15,7 +16,8 @@
 #define COLUMNS_TOP 16.0
 #define COLUMNS_HEIGHT 180.0
 #define COLUMNS_FOOT 22.0
-#define TICKS 6 /* labels below columns, at most */
+#define TICKS 6       /* labels below columns, at most */
+#define TICK_CHAR 7.0 /* width of a character of them, at most */
 #define LABEL_CHARS 32
 
 static const char *const classes[RN_CHART_TONES] = {"good", "odd", "bad"};
@@ -36,8 +38,10 @@ static void close_picture(struct rn_page *page, const char *caption,
     rn_page_text(page, rn_slice_of(caption));
     for (size_t i = 0; legend != NULL && i < RN_CHART_TONES; i++)
         if (legend->names[i] != NULL) {
-            rn_buf_putf(&page->out, "<span class=\"key %s\"></span>", classes[i]);
+            rn_buf_putf(&page->out, " <span class=\"legend\"><span class=\"key %s\"></span>",
+                        classes[i]);
             rn_page_text(page, rn_slice_of(legend->names[i]));
+            put(page, "</span>");
         }
     put(page, "</figcaption>\n</figure>\n");
 }
@@ -158,17 +162,35 @@ static void put_column(struct rn_page *page, const struct rn_chart_columns *char
     put(page, "</g>\n");
 }
 
+/* From x on, or to the edge of the picture, if it is too long for the room there. */
+static void put_tick(struct rn_page *page, double x, const char *text)
+{
+    bool fits = x + TICK_CHAR * (double)strlen(text) <= WIDTH;
+
+    rn_buf_putf(&page->out, "<text class=\"quiet%s\" x=\"%.1f\" y=\"%.1f\">", fits ? "" : " end",
+                fits ? x : WIDTH, COLUMNS_TOP + COLUMNS_HEIGHT + 16);
+    rn_page_text(page, rn_slice_of(text));
+    put(page, "</text>\n");
+}
+
 static void put_ticks(struct rn_page *page, const struct rn_chart_columns *chart, double width)
 {
     size_t every = chart->count / TICKS + 1;
+    double column;
     char text[64];
 
-    for (size_t i = 0; i < chart->count; i += every) {
+    for (size_t i = 0; chart->tick == NULL && i < chart->count; i += every) {
         chart->label(chart->arg, i, text, sizeof text);
-        rn_buf_putf(&page->out, "<text class=\"quiet\" x=\"%.1f\" y=\"%.1f\">",
-                    COLUMNS_LEFT + width * (double)i, COLUMNS_TOP + COLUMNS_HEIGHT + 16);
-        rn_page_text(page, rn_slice_of(text));
-        put(page, "</text>\n");
+        put_tick(page, COLUMNS_LEFT + width * (double)i, text);
+    }
+    for (size_t i = 0;
+         chart->tick != NULL && chart->tick(chart->arg, i, &column, text, sizeof text); i++) {
+        rn_buf_putf(&page->out,
+                    "<line class=\"grid\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%.1f\" "
+                    "y2=\"%.1f\"/>",
+                    COLUMNS_LEFT + width * column, COLUMNS_LEFT + width * column,
+                    COLUMNS_TOP + COLUMNS_HEIGHT, COLUMNS_TOP + COLUMNS_HEIGHT + 5);
+        put_tick(page, COLUMNS_LEFT + width * column + 3, text);
     }
 }
 

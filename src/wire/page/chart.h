@@ -31,6 +31,9 @@ struct rn_chart_columns {
     /* Writes what column `i` stands for: shorter than size bytes. For titles and, below some
      * columns, for labels. `i` may be count, the end of the last column. */
     void (*label)(const void *arg, size_t i, char *text, size_t size);
+    /* Not NULL: labels stand where this says, instead of below some columns. Writes label `i` and
+     * where it stands, in columns from the left; false: there are no more. */
+    bool (*tick)(const void *arg, size_t i, double *column, char *text, size_t size);
     const void *arg;
     size_t mark; /* a line stands before this column; above count: none */
     const char *mark_label;

@@ -17,7 +17,7 @@ static const char style[] =
     "--rule:#323a45;--band:#1c222a;--good:#5b9be0;--bad:#ef6a58;--odd:#e0aa3e;--line:#e4e8ee}}\n"
     "@media print{:root{color-scheme:light;--ground:#fff;--ink:#000;--quiet:#444;--rule:#bbb;"
     "--band:#f4f6f8;--good:#3b7dc4;--bad:#c8402f;--odd:#c98a12;--line:#000}\n"
-    "body{font-size:9.5pt;max-width:none;margin:0;padding:0}"
+    "body{font-size:9.5pt;max-width:none;margin:0;padding:0}table{font-size:8.5pt}"
     "h2{break-after:avoid}figure,tr,.note,.figures{break-inside:avoid}thead{display:table-header-"
     "group}@page{margin:15mm}}\n"
     "*{box-sizing:border-box;print-color-adjust:exact;-webkit-print-color-adjust:exact}\n"
@@ -35,15 +35,21 @@ static const char style[] =
     "font-variant-numeric:tabular-nums}\n"
     "th,td{text-align:left;padding:.25rem .8rem .25rem 0;border-bottom:1px solid var(--rule);"
     "vertical-align:top;overflow-wrap:anywhere}th{color:var(--quiet);font-weight:600}\n"
-    "th{overflow-wrap:normal}td:first-child{min-width:6rem}"
-    ".n{text-align:right;white-space:nowrap}\n"
-    "pre{background:var(--band);padding:.6rem .8rem;overflow-x:auto;white-space:pre-wrap}\n"
-    "figure{margin:.8rem 0}figcaption{color:var(--quiet);font-size:.85rem}\n"
-    "svg{display:block;width:100%;height:auto}svg text{fill:var(--ink);font-size:12px}"
+    "th{overflow-wrap:normal}.t{white-space:nowrap}td{min-width:6rem}"
+    "td:first-child{min-width:8.5rem}th:first-child:nth-last-child(2){width:35%}"
+    ".n{text-align:right}td.n{white-space:nowrap;min-width:0}\n"
+    "pre{background:var(--band);padding:.6rem .8rem;overflow-x:auto}\n"
+    "figure{margin:.8rem 0;overflow-x:auto}figcaption{color:var(--quiet);font-size:.9em;"
+    "position:sticky;left:0}\n"
+    "svg{display:block;width:100%;min-width:42rem;height:auto}svg "
+    "text{fill:var(--ink);font-size:12px}"
     "svg .quiet{fill:var(--quiet)}svg .end{text-anchor:end}svg .middle{text-anchor:middle}\n"
     ".good{fill:var(--good)}.bad{fill:var(--bad)}.odd{fill:var(--odd)}"
     ".grid{stroke:var(--rule)}.mark{stroke:var(--line);stroke-dasharray:4 3}\n"
-    ".key{display:inline-block;width:.8em;height:.8em;margin:0 .3em 0 .9em;vertical-align:-.05em}"
+    "@media print{.scroll,figure{overflow:visible}svg{min-width:0}td{min-width:4rem}"
+    "pre{white-space:pre-wrap}}\n"
+    ".legend{white-space:nowrap}.key{display:inline-block;width:.8em;height:.8em;margin:0 .3em 0 "
+    ".9em;vertical-align:-.05em}"
     ".key.good{background:var(--good)}.key.bad{background:var(--bad)}"
     ".key.odd{background:var(--odd)}\n";
 
@@ -175,15 +181,23 @@ void rn_page_figures_close(struct rn_page *page)
 
 /* --- tables --------------------------------------------------------------------- */
 
+static void put_class(struct rn_page *page, size_t column)
+{
+    if (page->kinds[column] != 0)
+        rn_buf_putf(&page->out, " class=\"%c\"", page->kinds[column]);
+    put(page, ">");
+}
+
 void rn_page_table_open(struct rn_page *page, const char *const *titles, size_t count)
 {
     page->columns = count < RN_PAGE_COLUMNS ? count : RN_PAGE_COLUMNS;
     page->cell = 0;
     put(page, "<div class=\"scroll\"><table>\n<thead><tr>");
     for (size_t i = 0; i < page->columns; i++) {
-        page->numeric[i] = titles[i][0] == '>';
-        rn_buf_putf(&page->out, "<th scope=\"col\"%s>", page->numeric[i] ? " class=\"n\"" : "");
-        rn_page_text(page, rn_slice_of(titles[i] + page->numeric[i]));
+        page->kinds[i] = titles[i][0] == '>' ? 'n' : titles[i][0] == '@' ? 't' : 0;
+        put(page, "<th scope=\"col\"");
+        put_class(page, i);
+        rn_page_text(page, rn_slice_of(titles[i] + (page->kinds[i] != 0)));
         put(page, "</th>");
     }
     put(page, "</tr></thead>\n<tbody>\n");
@@ -193,7 +207,8 @@ static void open_cell(struct rn_page *page)
 {
     if (page->cell == 0)
         put(page, "<tr>");
-    rn_buf_putf(&page->out, "<td%s>", page->numeric[page->cell] ? " class=\"n\"" : "");
+    put(page, "<td");
+    put_class(page, page->cell);
 }
 
 static void close_cell(struct rn_page *page)
@@ -220,6 +235,15 @@ void rn_page_cellf(struct rn_page *page, const char *format, ...)
     va_start(arguments, format);
     put_formatted(page, format, arguments);
     va_end(arguments);
+    close_cell(page);
+}
+
+void rn_page_cell_times(struct rn_page *page, const char *from, const char *to)
+{
+    open_cell(page);
+    rn_page_text(page, rn_slice_of(from));
+    put(page, ",<br>");
+    rn_page_text(page, rn_slice_of(to));
     close_cell(page);
 }
 

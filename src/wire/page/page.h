@@ -29,10 +29,10 @@
 #define RN_PAGE_COLUMNS 12 /* most of one table */
 
 struct rn_page {
-    struct rn_buf out;             /* the page so far: what is written here must be escaped */
-    size_t columns, cell;          /* of the open table: how many, and the next one of the row */
-    bool numeric[RN_PAGE_COLUMNS]; /* right-aligned */
-    uint32_t pictures;             /* so far */
+    struct rn_buf out;           /* the page so far: what is written here must be escaped */
+    size_t columns, cell;        /* of the open table: how many, and the next one of the row */
+    char kinds[RN_PAGE_COLUMNS]; /* of columns: n numbers, t times, 0 text */
+    uint32_t pictures;           /* so far */
 };
 
 /* Begins a page. `subtitle` may be NULL. */
@@ -60,12 +60,14 @@ void rn_page_figure(struct rn_page *page, const char *label, const char *format,
     __attribute__((format(printf, 3, 4)));
 void rn_page_figures_close(struct rn_page *page);
 
-/* A table. A title that starts with `>` makes a right-aligned column. Cells follow row by row; a
- * row begins and ends by itself. */
+/* A table. A title that starts with `>` makes a right-aligned column, one with `@` a column of
+ * times, which are never broken. Cells follow row by row; a row begins and ends by itself. */
 void rn_page_table_open(struct rn_page *page, const char *const *titles, size_t count);
 void rn_page_cell(struct rn_page *page, struct rn_slice text);
 void rn_page_cellf(struct rn_page *page, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+/* Two times, one below the other. */
+void rn_page_cell_times(struct rn_page *page, const char *from, const char *to);
 void rn_page_table_close(struct rn_page *page);
 
 #endif

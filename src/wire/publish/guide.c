@@ -63,7 +63,7 @@ bool rn_publish_header(struct rn_publish_headers headers, size_t i, const char *
         bool x, ietf;
     } all[] = {
         {"Retry-After", "on refusals: seconds until this request would be served", false, false},
-        {"X-RateLimit-Limit", "the most that the limit nearest its end admits at once", true,
+        {"X-RateLimit-Limit", "of the limit that has least left: the most it admits at once", true,
          false},
         {"X-RateLimit-Remaining", "how many of them are left", true, false},
         {"X-RateLimit-Reset", "when all of them are back: Unix time in seconds", true, false},

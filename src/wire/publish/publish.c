@@ -62,18 +62,17 @@ static void put_document(struct rn_buf *out, const struct rn_ruleset *set, bool 
 {
     struct rn_buf line = {0};
     struct rn_markup d;
-    bool any = false;
 
     rn_markup_open(&d, markdown, TITLE, INTRO);
     for (uint32_t i = 0; set && i < set->rule_count; i++) {
         if (set->shadow || !rn_publish_shows(&set->rules[i]))
             continue;
         put_rule(&d, &line, set, &set->rules[i]);
-        any = true;
     }
-    if (!any)
-        rn_markup_paragraph(&d, RN_SLICE("No limits are in force."));
-    rn_publish_put_guide(&d, rn_publish_headers_of(set));
+    if (rn_publish_any(set))
+        rn_publish_put_guide(&d, rn_publish_headers_of(set));
+    else
+        rn_markup_paragraph(&d, RN_SLICE("No limits are published."));
     rn_markup_close(&d);
     rn_buf_put_slice(out, rn_buf_slice(&d.page.out));
     out->failed |= d.page.out.failed | line.failed;
@@ -163,6 +162,15 @@ static void put_json(struct rn_buf *out, const struct rn_ruleset *set)
     rn_members_close(&m, '}');
     rn_buf_put_char(out, '\n');
     rn_buf_done(&line);
+}
+
+bool rn_publish_any(const struct rn_ruleset *set)
+{
+    bool any = false;
+
+    for (uint32_t i = 0; set && !set->shadow && i < set->rule_count; i++)
+        any |= rn_publish_shows(&set->rules[i]);
+    return any;
 }
 
 void rn_publish_put(struct rn_buf *out, const struct rn_ruleset *set, enum rn_publish_format format)

@@ -26,6 +26,9 @@ extern const char *const rn_publish_types[RN_PUBLISH_FORMATS]; /* media types */
 void rn_publish_put(struct rn_buf *out, const struct rn_ruleset *set,
                     enum rn_publish_format format);
 
+/* Whether anything of the rules is for users of the API. */
+bool rn_publish_any(const struct rn_ruleset *set);
+
 /* The format that an Accept header asks for (RFC 9110, 12.5.1); without one, or if it takes
  * anything, Markdown. RN_PUBLISH_FORMATS: none of them. */
 enum rn_publish_format rn_publish_accepted(struct rn_slice accept);

@@ -26,7 +26,7 @@ void rn_publish_put_limit(struct rn_buf *out, const struct rn_rule *rule,
     struct ration_limit plain = *spec;
     bool units = rule->cost.attribute != RN_NO_ATTRIBUTE || rule->cost.fixed > 1;
     const char *what = units ? "units" : spec->amount == 1 ? "request" : "requests";
-    char text[RATION_LIMIT_TEXT];
+    char text[RATION_LIMIT_TEXT], *queue;
     size_t digits;
 
     if (spec->algorithm == RATION_CONCURRENCY) {
@@ -38,6 +38,9 @@ void rn_publish_put_limit(struct rn_buf *out, const struct rn_rule *rule,
     plain.burst = plain.queue = 0;
     plain.step_ns = 0;
     ration_limit_write(&plain, text, sizeof text);
+    queue = strstr(text, " queue "); /* a leaky bucket is written with it, even if it is 0 */
+    if (queue != NULL)
+        *queue = '\0';
     digits = strspn(text, "0123456789");
     rn_buf_putf(out, "%.*s %s%s", (int)digits, text, what, text + digits);
     if (spec->calendar != RATION_CALENDAR_NONE && spec->zone[0] == '\0')

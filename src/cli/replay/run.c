@@ -337,11 +337,12 @@ static bool check_output(const struct rn_options *o, const char *option, const c
     return true;
 }
 
-/* Each file is asked for once, and pairs are compared without the kernel: there may be thousands. */
+/* Each file is asked for once, and pairs are compared without the kernel: there may be thousands.
+ */
 static bool check_logs(const struct rn_options *o)
 {
     struct stat *files = calloc(o->word_count, sizeof *files);
-    bool ok = files != NULL || rn_output_error("out of memory");
+    bool ok = files != NULL || o->word_count == 0 || rn_output_error("out of memory");
 
     for (size_t i = 0; ok && i < o->word_count; i++) {
         if (stat(o->words[i], &files[i]) != 0 || !S_ISREG(files[i].st_mode)) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Checks one rule: each alternative, tier and level must be able to apply, its cost must fit, and
- * requests must be able to wait as it says.
+ * Checks one rule: each alternative, tier and level must be able to apply, its cost must fit,
+ * requests must be able to wait as it says, and clients must not choose their address.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -163,6 +163,38 @@ static void lint_key(const struct rn_linter *l, const struct rn_rule *rule,
                               whole_or_part(rule), rn_excerpt(rule->name).text,
                               rn_excerpt(l->ruleset->attributes[part->attributes[0]].name).text);
     }
+}
+
+/* Headers in which proxies tell the address of a client, and clients what they like. */
+static bool is_forwarding_header(const struct rn_attribute *a)
+{
+    static const char *const names[] = {"forwarded",      "x-forwarded-for", "x-real-ip",
+                                        "true-client-ip", "x-client-ip",     "cf-connecting-ip"};
+    struct rn_slice name = a->source == RN_SOURCE_HEADER ? a->header : a->name;
+    const struct rn_slice prefix = RN_SLICE("header.");
+
+    if (a->source != RN_SOURCE_HEADER) {
+        if (!rn_slice_starts_with(name, prefix))
+            return false;
+        name = (struct rn_slice){name.data + prefix.len, name.len - prefix.len};
+    }
+    return rn_slice_find(name, names, RN_COUNT(names)) < RN_COUNT(names);
+}
+
+/* Attributes that are addresses are warned of where they are defined. */
+static void lint_forwarded(const struct rn_linter *l, const struct rn_rule *rule)
+{
+    for (uint32_t i = 0; i < rule->key_count; i++)
+        for (unsigned n = 0; n < rule->key[i].count; n++) {
+            const struct rn_attribute *a = &l->ruleset->attributes[rule->key[i].attributes[n]];
+
+            if (!a->is_ip && is_forwarding_header(a))
+                rn_report_warning(l->report, rn_lint_rule_place(l, rule),
+                                  "%s counts by %s, which a client can send with another value "
+                                  "each time, and so is never refused; write key: ip, and name "
+                                  "your proxies in trusted_proxies",
+                                  rn_excerpt(rule->name).text, rn_excerpt(a->name).text);
+        }
 }
 
 /* --- tiers ------------------------------------------------------------------------- */
@@ -362,6 +394,7 @@ void rn_lint_rule(const struct rn_linter *l, const struct rn_rule *rule)
         for (size_t i = 0; i < RN_COUNT(checks_of_alternatives); i++)
             checks_of_alternatives[i](l, rule, &rule->alternatives[a]);
     lint_alternatives(l, rule);
+    lint_forwarded(l, rule);
     lint_tiers(l, rule);
     lint_waiting(l, rule);
     RN_RULE_EACH_LIMIT(limit, rule)

@@ -124,7 +124,7 @@ static const char *keep_client(struct rn_logs_reader *r, const char *at, const c
 
     r->values[SERVER].data = NULL;
     behind = memchr(second, ' ', (size_t)(end - second));
-    if (behind != NULL && !is_address(at, stop) && is_address(second, behind)) {
+    if (behind != NULL && is_address(second, behind) && !is_address(at, stop)) {
         port = memrchr(at, ':', (size_t)(stop - at));
         rn_logs_keep(r, SERVER, at, port != NULL ? port : stop);
         at = second;

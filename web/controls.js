@@ -13,6 +13,16 @@ export function empty(...children) {
     return el('p', { class: 'empty' }, children);
 }
 
+/** A part of a page with a heading, and what stands `beside` it or null. */
+export function panel(id, title, beside, ...content) {
+    return el(
+        'section',
+        { class: 'panel', 'aria-labelledby': id },
+        el('div', { class: 'head' }, el('h2', { id }, title), beside),
+        content,
+    );
+}
+
 /** What rationd says about a request that failed. */
 export function failure(error) {
     const report = error.body?.report;

@@ -6,7 +6,7 @@ import { ask, get, query } from './api.js';
 import { attributeForm } from './attribute_form.js';
 import { clientCard, clientHead } from './client_card.js';
 import { showBans, showBanned, showOverrides } from './client_lists.js';
-import { failure, notice, readOnlyNote } from './controls.js';
+import { failure, notice, panel, readOnlyNote } from './controls.js';
 import { el, given, replace, replaceKeepingFocus, setText } from './dom.js';
 import { plural } from './format.js';
 import { live } from './live.js';
@@ -115,17 +115,7 @@ export async function open(root) {
     }
 
     const section = (id, title, element, hint) =>
-        el(
-            'section',
-            { class: 'panel', 'aria-labelledby': id },
-            el(
-                'div',
-                { class: 'head' },
-                el('h2', { id }, title),
-                hint ? el('span', { class: 'sub small' }, hint) : null,
-            ),
-            element,
-        );
+        panel(id, title, hint ? el('span', { class: 'sub small' }, hint) : null, element);
     replace(
         root,
         el('h1', {}, 'Clients'),

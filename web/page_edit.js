@@ -3,7 +3,7 @@
 // this tab until it is applied or discarded.
 
 import { ApiError, ask, get } from './api.js';
-import { button, changeButton, confirm, empty, failure, notice, readOnlyNote } from './controls.js';
+import { button, changeButton, confirm, empty, failure, notice, panel, readOnlyNote } from './controls.js';
 import { diffSummary, diffView } from './diff_view.js';
 import { keepDraft, readDraft } from './draft.js';
 import { afterPause, el, given, replace, setText } from './dom.js';
@@ -287,12 +287,7 @@ export async function open(root) {
             ),
             problems,
         ),
-        el(
-            'section',
-            { class: 'panel', 'aria-labelledby': 'compared' },
-            el('div', { class: 'head' }, el('h2', { id: 'compared' }, 'Your text against the rules in force')),
-            comparison,
-        ),
+        panel('compared', 'Your text against the rules in force', null, comparison),
     );
     await start();
     return () => {

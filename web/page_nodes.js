@@ -3,7 +3,7 @@
 // signals and factors, lines.
 
 import { get, getText } from './api.js';
-import { empty, facts, failure, notice, table } from './controls.js';
+import { empty, facts, failure, notice, panel, table } from './controls.js';
 import { el, given, replace } from './dom.js';
 import { bytes, count, duration, exact, latency, percent, plural, when } from './format.js';
 import { listen, live } from './live.js';
@@ -201,13 +201,7 @@ export async function open(root) {
     };
     const places = Object.fromEntries(Object.keys(parts).map((key) => [key, el('div')]));
     const trouble = el('div');
-    const panel = (key, title) =>
-        el(
-            'section',
-            { class: 'panel', 'aria-labelledby': `part-${key}` },
-            el('div', { class: 'head' }, el('h2', { id: `part-${key}` }, title)),
-            places[key],
-        );
+    const part = (key, title) => panel(`part-${key}`, title, null, places[key]);
 
     async function load() {
         try {
@@ -234,11 +228,11 @@ export async function open(root) {
         root,
         el('h1', {}, 'Nodes and store'),
         trouble,
-        el('div', { class: 'pair' }, panel('node', 'This node'), panel('store', 'Store')),
-        el('div', { class: 'pair' }, panel('memory', 'Memory'), panel('lines', 'Lines')),
-        panel('listeners', 'Listeners and connections'),
-        panel('signals', 'Signals and factors'),
-        panel('fleet', 'Fleet'),
+        el('div', { class: 'pair' }, part('node', 'This node'), part('store', 'Store')),
+        el('div', { class: 'pair' }, part('memory', 'Memory'), part('lines', 'Lines')),
+        part('listeners', 'Listeners and connections'),
+        part('signals', 'Signals and factors'),
+        part('fleet', 'Fleet'),
     );
     await load();
     const timer = setInterval(() => live.state === 'live' && load(), REFRESH);

@@ -3,7 +3,7 @@
 
 import { get } from './api.js';
 import { stackedChart } from './chart.js';
-import { choice, empty, facts, failure, notice } from './controls.js';
+import { choice, empty, facts, failure, notice, panel } from './controls.js';
 import { el, replace, setText } from './dom.js';
 import { bytes, count, duration, exact, latency, percent } from './format.js';
 import { listen, live } from './live.js';
@@ -200,65 +200,30 @@ export async function open(root) {
         troubles,
         el('section', { class: 'panel', 'aria-label': 'Now' }, numbers.element),
         hint.element,
-        el(
-            'section',
-            { class: 'panel', 'aria-labelledby': 'decisions' },
-            el(
-                'div',
-                { class: 'head' },
-                el('h2', { id: 'decisions' }, 'Decisions per second'),
-                choice(
-                    'Span',
-                    Object.entries(SPANS).map(([key, { text }]) => [key, text]),
-                    span,
-                    (chosen) => {
-                        span = chosen;
-                        if (span === 'day' && !minutes) loadHistory();
-                        else draw();
-                    },
-                ),
+        panel(
+            'decisions',
+            'Decisions per second',
+            choice(
+                'Span',
+                Object.entries(SPANS).map(([key, { text }]) => [key, text]),
+                span,
+                (chosen) => {
+                    span = chosen;
+                    if (span === 'day' && !minutes) loadHistory();
+                    else draw();
+                },
             ),
             chart.element,
         ),
         el(
             'div',
             { class: 'split' },
-            el(
-                'section',
-                { class: 'panel', 'aria-labelledby': 'rules-now' },
-                el(
-                    'div',
-                    { class: 'head' },
-                    el('h2', { id: 'rules-now' }, 'Rules'),
-                    el('span', { class: 'sub small' }, 'means of about a minute'),
-                ),
-                rules.element,
-            ),
+            panel('rules-now', 'Rules', el('span', { class: 'sub small' }, 'means of about a minute'), rules.element),
             el(
                 'div',
                 { class: 'stack' },
-                el(
-                    'section',
-                    { class: 'panel', 'aria-labelledby': 'limited' },
-                    el(
-                        'div',
-                        { class: 'head' },
-                        el('h2', { id: 'limited' }, 'Refused most'),
-                        el('a', { href: '#/clients' }, 'Clients'),
-                    ),
-                    topList,
-                ),
-                el(
-                    'section',
-                    { class: 'panel', 'aria-labelledby': 'memory' },
-                    el(
-                        'div',
-                        { class: 'head' },
-                        el('h2', { id: 'memory' }, 'Memory and store'),
-                        el('a', { href: '#/nodes' }, 'Nodes'),
-                    ),
-                    memory,
-                ),
+                panel('limited', 'Refused most', el('a', { href: '#/clients' }, 'Clients'), topList),
+                panel('memory', 'Memory and store', el('a', { href: '#/nodes' }, 'Nodes'), memory),
             ),
         ),
     );

@@ -4,7 +4,7 @@
 import { get, getText } from './api.js';
 import { stackedChart } from './chart.js';
 import { showOverrides } from './client_lists.js';
-import { button, choice, empty, facts, failure } from './controls.js';
+import { button, choice, empty, facts, failure, panel } from './controls.js';
 import { el, given, replace } from './dom.js';
 import { count, percent } from './format.js';
 import { listen, watchRules } from './live.js';
@@ -142,51 +142,25 @@ export async function showRule(root, name) {
             el(
                 'div',
                 { class: 'stack' },
-                el(
-                    'section',
-                    { class: 'panel', 'aria-labelledby': 'decisions' },
-                    el(
-                        'div',
-                        { class: 'head' },
-                        el('h2', { id: 'decisions' }, 'Decisions per second'),
-                        choice(
-                            'Span',
-                            Object.entries(SPANS).map(([key, { text }]) => [key, text]),
-                            span,
-                            (chosen) => {
-                                span = chosen;
-                                load();
-                            },
-                        ),
+                panel(
+                    'decisions',
+                    'Decisions per second',
+                    choice(
+                        'Span',
+                        Object.entries(SPANS).map(([key, { text }]) => [key, text]),
+                        span,
+                        (chosen) => {
+                            span = chosen;
+                            load();
+                        },
                     ),
                     chart.element,
                     history,
                 ),
-                el(
-                    'section',
-                    { class: 'panel', 'aria-labelledby': 'says' },
-                    el(
-                        'div',
-                        { class: 'head' },
-                        el('h2', { id: 'says' }, 'What it says'),
-                        el('a', { href: '#/edit' }, 'Edit rules'),
-                    ),
-                    what,
-                    source,
-                ),
-                el(
-                    'section',
-                    { class: 'panel', 'aria-labelledby': 'over' },
-                    el('div', { class: 'head' }, el('h2', { id: 'over' }, 'Overrides')),
-                    overrides,
-                ),
+                panel('says', 'What it says', el('a', { href: '#/edit' }, 'Edit rules'), what, source),
+                panel('over', 'Overrides', null, overrides),
             ),
-            el(
-                'section',
-                { class: 'panel', 'aria-labelledby': 'most' },
-                el('div', { class: 'head' }, el('h2', { id: 'most' }, 'Refused most')),
-                top,
-            ),
+            panel('most', 'Refused most', null, top),
         ),
     );
 

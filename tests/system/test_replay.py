@@ -229,6 +229,8 @@ def test_compressed_logs_that_are_damaged(replay):
     torn = bytearray(whole)
     torn[len(torn) // 2] ^= 255
     assert "has damaged compressed data" in replay(bytes(torn), text=True).out
+    window_of_2_gb = b"\x28\xb5\x2f\xfd\x00\xa8\x09\x00\x00a"
+    assert "window above 128 MB, which is not read; write zstd -dc --long=31" in replay(window_of_2_gb, status=2).err
 
 
 def test_wrong_use_is_an_error(replay, tmp_path):

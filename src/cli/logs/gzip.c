@@ -7,13 +7,14 @@
 #include "cli/logs/input.h"
 
 /* A file may be several members, one behind the other. */
-static bool run_gzip(void *state, struct rn_slice *in, char **out, char *out_end, bool *whole)
+static const char *run_gzip(void *state, struct rn_slice *in, char **out, char *out_end,
+                            bool *whole)
 {
     z_stream *z = state;
     int code;
 
     if (*whole && in->len != 0 && inflateReset(z) != Z_OK)
-        return false;
+        return RN_INPUT_DAMAGED;
     z->next_in = (Bytef *)(uintptr_t)in->data;
     z->avail_in = (uInt)in->len;
     z->next_out = (Bytef *)*out;
@@ -22,7 +23,7 @@ static bool run_gzip(void *state, struct rn_slice *in, char **out, char *out_end
     *in = (struct rn_slice){(const char *)z->next_in, z->avail_in};
     *out = (char *)z->next_out;
     *whole = code == Z_STREAM_END;
-    return code == Z_OK || code == Z_STREAM_END || code == Z_BUF_ERROR;
+    return code == Z_OK || code == Z_STREAM_END || code == Z_BUF_ERROR ? NULL : RN_INPUT_DAMAGED;
 }
 
 static void free_gzip(void *state)

@@ -43,6 +43,7 @@ static bool unpack_some(struct rn_input *input)
     char *out = input->buffer + input->end, *out_end = input->buffer + BUFFER_BYTES;
 
     while (out == input->buffer + input->end) {
+        const char *problem;
         bool at_end = false;
 
         if (input->raw_left.len == 0) {
@@ -50,10 +51,11 @@ static bool unpack_some(struct rn_input *input)
             input->raw_left.len = read_some(input, input->raw, RAW_BYTES);
             at_end = input->raw_left.len == 0;
         }
-        if (!input->unpack.run(input->unpack.state, &input->raw_left, &out, out_end,
-                               &input->whole)) {
-            input->end = (size_t)(out - input->buffer); /* what came before the damage */
-            return complain(input, "has damaged compressed data");
+        problem =
+            input->unpack.run(input->unpack.state, &input->raw_left, &out, out_end, &input->whole);
+        if (problem != NULL) {
+            input->end = (size_t)(out - input->buffer); /* what came before */
+            return complain(input, problem);
         }
         if (at_end && out == input->buffer + input->end)
             return input->whole || input->problem[0] != '\0'

@@ -16,11 +16,12 @@
 /* How compressed bytes become plain ones: gzip.c and zstd.c, or gzip_none.c and zstd_none.c. */
 struct rn_unpack {
     void *state;
-    /* Unpacks from `in` to `out`; moves both. False: damaged. *whole: what was read so far could be
-     * the whole file. */
-    bool (*run)(void *state, struct rn_slice *in, char **out, char *out_end, bool *whole);
+    /* Unpacks from `in` to `out`; moves both. Returns what is wrong with the file, or NULL. *whole:
+     * what was read so far could be the whole file. */
+    const char *(*run)(void *state, struct rn_slice *in, char **out, char *out_end, bool *whole);
     void (*free)(void *state);
 };
+#define RN_INPUT_DAMAGED "has damaged compressed data"
 /* False: out of memory, or this program was built without the library; `problem` says so. */
 bool rn_input_gzip(struct rn_unpack *unpack, char problem[RN_INPUT_PROBLEM]);
 bool rn_input_zstd(struct rn_unpack *unpack, char problem[RN_INPUT_PROBLEM]);

@@ -13,31 +13,39 @@
 
 #define THREADS 50
 
-/* While it stands, no thread is late for its turn, however busy the machine is. */
-static atomic_bool clock_stands;
-static struct timespec stood;
+/* While the clock crawls, no thread is late for its turn, however busy the machine is. It must not
+ * stand: a thread that is refused just before a place comes back asks again a millisecond later. */
+#define CRAWL_NS 10000 /* from one look at the clock to the next */
+
+static atomic_bool clock_crawls;
+static atomic_llong crawled_ns;
 
 int clock_gettime(clockid_t id, struct timespec *t)
 {
-    if (id == CLOCK_BOOTTIME && atomic_load(&clock_stands)) {
-        *t = stood;
+    if (id == CLOCK_BOOTTIME && atomic_load(&clock_crawls)) {
+        long long ns = atomic_fetch_add(&crawled_ns, CRAWL_NS);
+
+        *t = (struct timespec){ns / 1000000000, ns % 1000000000};
         return 0;
     }
     return (int)syscall(SYS_clock_gettime, id, t);
 }
 
-static int stop_clock(void **state)
+static int slow_clock(void **state)
 {
+    struct timespec t;
+
     (void)state;
-    clock_gettime(CLOCK_BOOTTIME, &stood);
-    atomic_store(&clock_stands, true);
+    clock_gettime(CLOCK_BOOTTIME, &t);
+    atomic_store(&crawled_ns, t.tv_sec * 1000000000LL + t.tv_nsec);
+    atomic_store(&clock_crawls, true);
     return 0;
 }
 
-static int start_clock(void **state)
+static int restore_clock(void **state)
 {
     (void)state;
-    atomic_store(&clock_stands, false);
+    atomic_store(&clock_crawls, false);
     return 0;
 }
 
@@ -231,7 +239,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(fifty_threads_go_ahead_in_the_order_in_which_they_came,
-                                        stop_clock, start_clock),
+                                        slow_clock, restore_clock),
         cmocka_unit_test(what_fits_does_not_wait),
         cmocka_unit_test(a_thread_is_refused_when_its_time_is_over),
         cmocka_unit_test(a_charge_waits_until_a_unit_comes_back),

@@ -212,7 +212,6 @@ bool rn_rationd_settings_read(struct rn_rationd_options *o, const struct rn_rule
 {
     const char *directory = getenv("STATE_DIRECTORY"); /* of systemd */
     struct ration_error error;
-    char name[RN_SOURCE_MAX];
 
     for (enum rn_rationd_setting i = 0; i < RN_SET_COUNT; i++) {
         const struct rn_rationd_spec *spec = &rn_rationd_specs[i];
@@ -238,9 +237,9 @@ bool rn_rationd_settings_read(struct rn_rationd_options *o, const struct rn_rule
             "set admin_token or tokens, too, or no client could use the admin port");
     o->shares = strcmp(o->values[RN_SET_REDIS], "none") != 0;
     if (o->shares && rn_url_parse(o->values[RN_SET_REDIS], &o->redis, &error) != 0) {
-        /* Never print the URL: it may contain a password. */
-        return rn_rationd_fail("%s: %s", rn_rationd_options_given_as(o, RN_SET_REDIS, name),
-                               error.text);
+        if (o->values[RN_SET_REDIS_FILE] && *o->values[RN_SET_REDIS_FILE])
+            return rn_rationd_options_refuse(o, ruleset, RN_SET_REDIS_FILE, error.text);
+        return rn_rationd_options_refuse_secret(o, ruleset, RN_SET_REDIS, error.text);
     }
     return check_addresses(o, ruleset) && read_tls(o, ruleset);
 }

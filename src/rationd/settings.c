@@ -165,6 +165,20 @@ static bool read_secure(struct rn_rationd_options *o, const struct rn_ruleset *r
     return true;
 }
 
+/* Of files that are wrong together: the certificate and its key, or the authorities of clients. */
+static enum rn_rationd_setting wrong_tls_setting(const struct rn_tls_files *files)
+{
+    struct rn_tls_files pair = *files;
+    struct ration_error error;
+    struct rn_tls *tls;
+
+    pair.client_ca = NULL;
+    if (rn_tls_new(&pair, &tls, &error) != 0)
+        return RN_SET_TLS_CERT;
+    rn_tls_unref(tls);
+    return RN_SET_TLS_CLIENT_CA;
+}
+
 /* Checks each file first, so that the message names the wrong setting. */
 static bool read_tls(struct rn_rationd_options *o, const struct rn_ruleset *ruleset)
 {
@@ -201,7 +215,7 @@ static bool read_tls(struct rn_rationd_options *o, const struct rn_ruleset *rule
         close(fd);
     }
     if (rn_tls_new(&o->tls, &tls, &error) != 0)
-        return rn_rationd_options_refuse(o, ruleset, RN_SET_TLS_CERT, error.text);
+        return rn_rationd_options_refuse(o, ruleset, wrong_tls_setting(&o->tls), error.text);
     rn_tls_unref(tls);
     return read_secure(o, ruleset);
 }

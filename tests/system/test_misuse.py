@@ -144,6 +144,13 @@ def test_certificates_and_keys_are_regular_files(tmp_path, pair, kind, which):  
     assert given.returncode == 2 and f"it is a {kind}, not a regular file" in given.stderr
 
 
+def test_of_certificate_and_authorities_the_wrong_one_is_named(pair):  # noqa: F811
+    cert, key = pair
+    for ca, wrong in ((key, "client-ca"), (cert, "cert")):
+        given = run(RATIOND, "--check", "--tls-cert", cert if wrong != "cert" else key, "--tls-key", key, "--tls-client-ca", ca)
+        assert given.returncode == 2 and given.stderr.startswith(f"rationd: --tls-{wrong} "), given.stderr
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_token_files_are_regular_files(tmp_path, kind):
     given = run(BUILD / "ration", "top", "--token-file", make(tmp_path, kind))

@@ -33,7 +33,7 @@ async function get(url) {
       last = `status ${response.status}`;
       if (response.status === 429 && retryAfter === null) break; // it can never be admitted
     } catch (error) {
-      last = error.name;
+      last = error.cause?.message ?? error.name; // such as connect ECONNREFUSED 127.0.0.1:8080
     }
     const wait = msToWait(retryAfter, attempt);
     if (Date.now() + wait > ends) break;

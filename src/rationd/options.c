@@ -117,6 +117,19 @@ bool rn_rationd_options_refuse(const struct rn_rationd_options *o, const struct 
     return false;
 }
 
+bool rn_rationd_options_refuse_secret(const struct rn_rationd_options *o,
+                                      const struct rn_ruleset *ruleset,
+                                      enum rn_rationd_setting which, const char *advice)
+{
+    const struct rn_setting *s = find_setting(ruleset, rn_rationd_specs[which].name);
+    char name[RN_SOURCE_MAX];
+
+    if (s && o->source[which] == RN_FROM_SECTION)
+        return rn_rationd_fail("%.*s:%u:%u: %.*s: %s", (int)s->file.len, s->file.data, s->line,
+                               s->column, (int)s->name.len, s->name.data, advice);
+    return rn_rationd_fail("%s: %s", rn_rationd_options_given_as(o, which, name), advice);
+}
+
 const char *rn_rationd_options_given_as(const struct rn_rationd_options *o,
                                         enum rn_rationd_setting which, char name[RN_SOURCE_MAX])
 {

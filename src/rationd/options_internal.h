@@ -42,6 +42,11 @@ bool rn_rationd_options_refuse(const struct rn_rationd_options *options,
                                const struct rn_ruleset *ruleset, enum rn_rationd_setting which,
                                const char *advice);
 
+/* As above, without the value: it may contain a password. */
+bool rn_rationd_options_refuse_secret(const struct rn_rationd_options *options,
+                                      const struct rn_ruleset *ruleset,
+                                      enum rn_rationd_setting which, const char *advice);
+
 /* Reads all values and sets up the log. False after an error message. */
 bool rn_rationd_settings_read(struct rn_rationd_options *options, const struct rn_ruleset *ruleset);
 

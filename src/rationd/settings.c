@@ -165,6 +165,20 @@ static bool read_secure(struct rn_rationd_options *o, const struct rn_ruleset *r
     return true;
 }
 
+/* Of files that are wrong together: the certificate and its key, or the authorities of clients. */
+static enum rn_rationd_setting wrong_tls_setting(const struct rn_tls_files *files)
+{
+    struct rn_tls_files pair = *files;
+    struct ration_error error;
+    struct rn_tls *tls;
+
+    pair.client_ca = NULL;
+    if (rn_tls_new(&pair, &tls, &error) != 0)
+        return RN_SET_TLS_CERT;
+    rn_tls_unref(tls);
+    return RN_SET_TLS_CLIENT_CA;
+}
+
 /* Checks each file first, so that the message names the wrong setting. */
 static bool read_tls(struct rn_rationd_options *o, const struct rn_ruleset *ruleset)
 {
@@ -201,7 +215,7 @@ static bool read_tls(struct rn_rationd_options *o, const struct rn_ruleset *rule
         close(fd);
     }
     if (rn_tls_new(&o->tls, &tls, &error) != 0)
-        return rn_rationd_options_refuse(o, ruleset, RN_SET_TLS_CERT, error.text);
+        return rn_rationd_options_refuse(o, ruleset, wrong_tls_setting(&o->tls), error.text);
     rn_tls_unref(tls);
     return read_secure(o, ruleset);
 }
@@ -212,7 +226,6 @@ bool rn_rationd_settings_read(struct rn_rationd_options *o, const struct rn_rule
 {
     const char *directory = getenv("STATE_DIRECTORY"); /* of systemd */
     struct ration_error error;
-    char name[RN_SOURCE_MAX];
 
     for (enum rn_rationd_setting i = 0; i < RN_SET_COUNT; i++) {
         const struct rn_rationd_spec *spec = &rn_rationd_specs[i];
@@ -238,9 +251,9 @@ bool rn_rationd_settings_read(struct rn_rationd_options *o, const struct rn_rule
             "set admin_token or tokens, too, or no client could use the admin port");
     o->shares = strcmp(o->values[RN_SET_REDIS], "none") != 0;
     if (o->shares && rn_url_parse(o->values[RN_SET_REDIS], &o->redis, &error) != 0) {
-        /* Never print the URL: it may contain a password. */
-        return rn_rationd_fail("%s: %s", rn_rationd_options_given_as(o, RN_SET_REDIS, name),
-                               error.text);
+        if (o->values[RN_SET_REDIS_FILE] && *o->values[RN_SET_REDIS_FILE])
+            return rn_rationd_options_refuse(o, ruleset, RN_SET_REDIS_FILE, error.text);
+        return rn_rationd_options_refuse_secret(o, ruleset, RN_SET_REDIS, error.text);
     }
     return check_addresses(o, ruleset) && read_tls(o, ruleset);
 }

@@ -100,7 +100,7 @@ def test_bench_reports_errors_and_servers_of_another_kind():
     (["--resp", ":1", "--http", ":2"], "give either --resp or --http, not both"),
     (["--duration", "1s", "--requests", "5"], "give either --duration or --requests, not both"),
     (["--duration", "1h"],
-     '--duration: found "1h", expected a length of time from 100 ms to 10 minutes'),
+     '--duration: found "1h", expected a length of time such as 10s, from 100 ms to 10 minutes'),
     (["--command", "pign"],
      '--command: found "pign", expected throttle, check, take or ping; did you mean ping?'),
     (["--limit", "5 per minuet"], "--limit: "),

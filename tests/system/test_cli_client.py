@@ -49,7 +49,9 @@ def test_check_names_lists_and_says_when_no_rule_applies(ration):
     answer = ration("check", "ip=203.0.113.5")
     assert answer.status == 1 and answer.out.startswith("refused by the deny list\n")
     answer = ration("check", "path=/x")
-    assert (answer.status, answer.out) == (0, "allowed: no rule applies\n")
+    assert (answer.status, answer.out, answer.err) == (0, "allowed: no rule applies\n", "")
+    answer = ration("check", "domain=edge", "remote_address=192.0.2.7")
+    assert answer.status == 0 and "name their files here, or send it to POST /json" in answer.err
     answer = ration("check", "path=/api/x", "user=a", "tier=pro")
     assert (answer.status, answer.out) == (0, "allowed: unlimited\n")
 

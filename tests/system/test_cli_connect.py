@@ -151,7 +151,7 @@ def test_the_patience_comes_from_the_environment():
         answer = run("shadow", "status", "--admin", address, "--timeout", "20ms", env={"RATION_TIMEOUT": "10 minutes"})
         assert answer.status == 2 and "does not answer in time" in answer.err
     answer = run("shadow", "status", env={"RATION_TIMEOUT": "soon"})
-    assert answer.err == ('ration: RATION_TIMEOUT: found "soon", expected a length of time from 1 ms to 10 minutes\n')
+    assert answer.err == ('ration: RATION_TIMEOUT: found "soon", expected a length of time such as 5s, from 1 ms to 10 minutes\n')
     assert run("lint", "-", stdin="limits: []", env={"RATION_TIMEOUT": "soon"}).status == 0
 
 

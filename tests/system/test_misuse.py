@@ -42,11 +42,25 @@ def run(*words, **how):
 def test_check_refuses_what_could_not_be_used(tmp_path, option, value, message):
     given = run(RATIOND, "--check", f"--{option}", value)
     assert given.returncode == 2 and message in given.stderr
-    if option != "redis":  # where it stands in a file
-        file = tmp_path / "rules.yaml"
-        file.write_text(f'server:\n  {option.replace("-", "_")}: "{value}"\n')
-        given = run(RATIOND, "--check", "--config", file)
-        assert given.returncode == 2 and f"{file}:2:" in given.stderr and message in given.stderr
+    file = tmp_path / "rules.yaml"  # where it stands there
+    file.write_text(f'server:\n  {option.replace("-", "_")}: "{value}"\n')
+    given = run(RATIOND, "--check", "--config", file)
+    assert given.returncode == 2 and f"{file}:2:" in given.stderr and message in given.stderr
+
+
+def test_a_wrong_url_of_a_redis_is_named_by_where_it_was_given_and_never_printed(tmp_path):
+    url, rules = tmp_path / "url", tmp_path / "rules.yaml"
+    url.write_text("redis//:s3cret@h\n")
+    url.chmod(0o600)
+    rules.write_text(f"server:\n  redis_file: {url}\n")
+    for words, place in ((["--redis-file", url], 'rationd: --redis-file "/'),
+                         (["--config", rules], f'{rules}:2:15: redis_file: "/')):
+        given = run(RATIOND, "--check", *words)
+        assert given.returncode == 2 and place in given.stderr and '"; not the URL' in given.stderr
+        assert "s3cret" not in given.stderr
+    rules.write_text("server:\n  redis: redis//:s3cret@h\n")
+    given = run(RATIOND, "--check", "--config", rules)
+    assert given.returncode == 2 and f"{rules}:2:10: redis: not the URL" in given.stderr and "s3cret" not in given.stderr
 
 
 def test_a_daemon_that_listens_nowhere_does_not_start(tmp_path):
@@ -128,6 +142,13 @@ def test_certificates_and_keys_are_regular_files(tmp_path, pair, kind, which):  
     files[which] = make(tmp_path, kind)
     given = run(RATIOND, "--check", "--tls-cert", files[0], "--tls-key", files[1])
     assert given.returncode == 2 and f"it is a {kind}, not a regular file" in given.stderr
+
+
+def test_of_certificate_and_authorities_the_wrong_one_is_named(pair):  # noqa: F811
+    cert, key = pair
+    for ca, wrong in ((key, "client-ca"), (cert, "cert")):
+        given = run(RATIOND, "--check", "--tls-cert", cert if wrong != "cert" else key, "--tls-key", key, "--tls-client-ca", ca)
+        assert given.returncode == 2 and given.stderr.startswith(f"rationd: --tls-{wrong} "), given.stderr
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -30,6 +30,12 @@ def test_each_package_has_its_list_of_files():
     assert all((DEBIAN / f"{name}.install").exists() for name in packages)
 
 
+def test_all_pages_and_pictures_are_installed():
+    listed = (DEBIAN / "rationd.docs").read_text().split()
+    installed = {path for pattern in listed for found in ROOT.glob(pattern) for path in (found, *found.rglob("*"))}
+    assert [path for path in sorted((ROOT / "docs").rglob("*")) if path.is_file() and path not in installed] == []
+
+
 def test_rules_that_are_installed_are_in_order():
     assert "deploy/ration.yaml etc/ration" in (DEBIAN / "rationd.install").read_text()
     done = subprocess.run([RATIOND, "--check", "--config", ROOT / "deploy/ration.yaml"], capture_output=True, text=True)

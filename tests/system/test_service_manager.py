@@ -5,6 +5,7 @@ import contextlib
 import ctypes
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -286,7 +287,7 @@ def test_redis_and_its_secret_are_credentials(tmp_path, credentials):
 
     assert fault() == 0, "credentials that are missing are not set"
     write(credentials / "redis", "nonsense://")
-    assert fault().startswith("rationd: --redis: ")
+    assert re.match('rationd: --redis-file "/.*"; not the URL', fault())
     assert fault(RATION_REDIS="none") == 0
     write(credentials / "redis", "redis://127.0.0.1:1")
     assert fault() == 0

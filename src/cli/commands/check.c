@@ -166,14 +166,30 @@ static int run(struct series *s)
 
 /* --- the command -------------------------------------------------------------------- */
 
+/* Rules in Envoy's format see descriptors, not the attributes of POST /v1/check. */
+static void note_descriptor(const struct series *s)
+{
+    const struct rn_options *o = s->options;
+    struct rn_slice first = {0};
+
+    if (o->attribute_count > 0)
+        first = (struct rn_slice){o->attributes[0].name, o->attributes[0].name_len};
+    if (s->from != 0 && s->last.kind == RATION_BY_NO_RULE && rn_slice_is(first, "domain"))
+        rn_output_error("note: if this is a descriptor for rules in Envoy's format, name their "
+                        "files here, or send it to POST /json of the daemon");
+}
+
 static int check_daemon(struct rn_daemon *d)
 {
     struct series s = {.options = d->options,
                        .daemon = d,
                        .out = rn_output_to(stdout, d->options),
                        .matched = {.unknown = true}};
+    int status = run(&s);
 
-    return run(&s);
+    if (status == RN_EXIT_OK)
+        note_descriptor(&s);
+    return status;
 }
 
 /* Warns about an attribute that no rule uses but whose name is close to one that is used. */

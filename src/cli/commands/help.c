@@ -11,7 +11,7 @@
 #define HELP_REQUEST                                                                               \
     HELP_RULES                                                                                     \
     "  ATTRIBUTE=VALUE   what the request is like: ip=192.0.2.7 method=POST path=/login\n"         \
-    "                    user=ada header.x-api-key=k1; for rules in Envoy's format first\n"        \
+    "                    user=ada header.x-api-key=k1; for a FILE in Envoy's format first\n"       \
     "                    domain=NAME, then the pairs of one descriptor in their order.\n"          \
     "                    After -- every argument is an attribute\n\n"
 

@@ -103,8 +103,15 @@ void rn_syntax_report(struct rn_report *report, const struct rn_syntax_fault *fa
     }
     bool list = fits("did not find expected ',' or ']'", fault->problem);
     bool map = fits("did not find expected ',' or '}'", fault->problem);
+    bool at_end = rn_report_offset(report, fault->at) >= text.len;
 
-    if ((list || map) && rn_report_offset(report, fault->at) >= text.len) {
+    if (at_end && fits("did not find expected node content", fault->problem)) {
+        rn_report_error(
+            report, fault->at,
+            "the file ends where a value is missing; is a \"[\" or \"{\" never closed?");
+        return;
+    }
+    if ((list || map) && at_end) {
         /* libyaml reports an open bracket at the end of the file; we report where it opens. */
         rn_report_error(report, fault->begun, "a \"%c\" that is never closed", list ? '[' : '{');
         return;

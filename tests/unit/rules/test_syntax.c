@@ -38,6 +38,8 @@ static void mistakes_of_brackets_and_quotes_are_explained(void **state)
     assert_refused("{\"a\" 1}", "1:6: expected \",\" or \"}\"; the map begins at line 1, column 1");
     assert_refused("a: [1, 2\n\n", "1:4: a \"[\" that is never closed");
     assert_refused("{\"a\": 1\n", "1:1: a \"{\" that is never closed");
+    assert_refused("a: [1,\n", "2:1: the file ends where a value is missing; is a \"[\" or \"{\" "
+                               "never closed?");
     assert_refused("a: ]\n", "1:4: expected a value");
     assert_refused("b: 1\na: \"x\n\n", "2:4: a quote that is never closed");
     assert_refused("a: 'it's'\n", "1:8: expected a key" INDENTATION

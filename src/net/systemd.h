@@ -26,8 +26,9 @@ void rn_systemd_store_sockets(struct rn_listener *listener, size_t *room);
 size_t rn_systemd_store_size(void);
 /* Ends the stored sockets of this name that were passed to us, and has systemd close its own. */
 void rn_systemd_drop_stored(const char *name);
-/* `names`: the listeners that there are. Drops stored sockets of others, such as of another version,
- * and warns of sockets of a socket unit that no listener takes. Call it before any listens. */
+/* `names`: the listeners that there are. Drops stored sockets of others, such as of another
+ * version, and warns of sockets of a socket unit that no listener takes. Call it before any
+ * listens. */
 void rn_systemd_settle_rest(const char *const *names, size_t count);
 
 /* How often systemd wants a sign of life, or 0 if it does not: sd_watchdog_enabled(3). */

@@ -26,7 +26,7 @@ async function get(url) {
   for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
     let retryAfter = null;
     try {
-      const response = await fetch(url, { signal: AbortSignal.timeout(CALL_MS) });
+      const response = await fetch(url, { signal: AbortSignal.timeout(Math.max(100, Math.min(CALL_MS, ends - Date.now()))) });
       retryAfter = response.headers.get('retry-after');
       if (![429, 502, 503, 504].includes(response.status)) return response;
       await response.arrayBuffer(); // so that the connection can be used again

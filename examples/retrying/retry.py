@@ -8,6 +8,7 @@ docs/retrying.md explains each line. Only calls that may be repeated are repeate
 """
 
 import email.utils
+import http.client
 import random
 import sys
 import time
@@ -31,11 +32,11 @@ def seconds_to_wait(retry_after, attempt):
     jitter = random.uniform(0, min(MOST_SECONDS, FIRST_SECONDS * 2 ** attempt))
     if retry_after is None:
         return jitter
-    if retry_after.isdigit():
-        return int(retry_after) + jitter
+    if retry_after.isascii() and retry_after.isdigit():
+        return float(retry_after) + jitter
     try:
         asked = email.utils.parsedate_to_datetime(retry_after).timestamp() - time.time()
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return jitter
     return max(0.0, asked) + jitter
 
@@ -47,7 +48,7 @@ def get(url):
     for attempt in range(ATTEMPTS):
         retry_after = None
         try:
-            with urllib.request.urlopen(url, timeout=CALL_SECONDS) as response:
+            with urllib.request.urlopen(url, timeout=max(0.1, min(CALL_SECONDS, ends - time.monotonic()))) as response:
                 return response.read()
         except urllib.error.HTTPError as error:
             status, retry_after = error.code, error.headers.get("Retry-After")
@@ -56,7 +57,7 @@ def get(url):
                 raise
             if status not in (429, 502, 503, 504):
                 raise
-        except OSError:
+        except (OSError, http.client.HTTPException): # also an answer that ends too early
             status = 0
         wait = seconds_to_wait(retry_after, attempt)
         if time.monotonic() + wait > ends:

@@ -99,24 +99,30 @@ static bool is_sound(const struct ration_terms *terms, const struct ration_attem
     return a->cost > a->remaining && a->retry_after_ns > 0 && a->retry_after_ns <= LASTS_MAX_NS;
 }
 
-/* Whether the cost, at most the capacity, is admitted at a time. If so, it is charged. */
+/* Whether the cost, at most the capacity, is admitted at a time. If so, it is charged. Of a fault
+ * nothing is handed on: its times would overflow, and its `admitted` may be neither true nor false.
+ */
 static bool charge(struct draft *d, int64_t at_ns, uint64_t cost, struct ration_attempt *a)
 {
     const struct ration_own_algorithm *own = d->limit->own;
     struct ration_terms terms = d->terms;
     uint64_t before[RATION_STATE_MAX / 8];
+    unsigned char admitted;
 
     memcpy(before, d->bytes, 8 * (size_t)words_of(d->limit));
     *a = (struct ration_attempt){.cost = cost, .elapsed_ns = at_ns - d->last_ns};
     own->take(own->arg, &terms, d->bytes, a);
     a->cost = cost;
-    d->is_faulty |= !is_guard_whole(d) || !is_sound(&d->terms, a);
-    if (a->admitted && cost != 0 && !d->is_faulty) {
+    memcpy(&admitted, &a->admitted, sizeof admitted);
+    d->is_faulty |= !is_guard_whole(d) || admitted > 1 || !is_sound(&d->terms, a);
+    if (d->is_faulty)
+        *a = (struct ration_attempt){.cost = cost};
+    if (a->admitted && cost != 0) {
         d->last_ns = at_ns;
         return true;
     }
     memcpy(d->bytes, before, 8 * (size_t)words_of(d->limit));
-    return a->admitted && !d->is_faulty;
+    return a->admitted;
 }
 
 static uint64_t left_at(const struct draft *d, int64_t at_ns, bool *is_faulty)

@@ -8,7 +8,9 @@
  */
 #include "net/systemd.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +23,9 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/number.h"
+#include "base/slice.h"
 #include "net/listener.h"
+#include "net/log.h"
 
 #define FIRST_FD 3
 #define STORED "stored-"
@@ -39,35 +43,71 @@ static uint64_t read_variable(const char *variable)
                : 0;
 }
 
-/* Finds the next descriptor, from *fd on, that was passed under this name after `prefix`. False:
- * there is none. */
-static bool find_passed(const char *prefix, const char *name, int *fd)
+/* A walk over the descriptors that were passed to us, in their order. */
+struct walk {
+    int fd;
+    struct rn_slice name;
+    const char *rest; /* names of those that follow */
+    uint64_t left;
+};
+
+static struct walk begin_walk(void)
 {
     const char *names = getenv("LISTEN_FDNAMES");
     bool for_us = names && read_variable("LISTEN_PID") == (uint64_t)getpid();
-    uint64_t count = for_us ? read_variable("LISTEN_FDS") : 0;
 
-    for (int i = FIRST_FD; (uint64_t)i - FIRST_FD < count && names; i++) {
-        size_t len = strcspn(names, ":"), before = strlen(prefix);
+    return (struct walk){
+        .fd = FIRST_FD - 1, .rest = names, .left = for_us ? read_variable("LISTEN_FDS") : 0};
+}
 
-        if (i >= *fd && len == before + strlen(name) && strncmp(names, prefix, before) == 0 &&
-            strncmp(names + before, name, len - before) == 0) {
-            *fd = i;
+/* False: there are no more with a name. */
+static bool walk_on(struct walk *walk)
+{
+    if (walk->left == 0 || !walk->rest || walk->fd == INT_MAX)
+        return false;
+    walk->fd++;
+    walk->left--;
+    walk->name = (struct rn_slice){walk->rest, strcspn(walk->rest, ":")};
+    walk->rest = walk->rest[walk->name.len] == ':' ? walk->rest + walk->name.len + 1 : NULL;
+    return true;
+}
+
+/* The same for those that are called `prefix` and `name`. */
+static bool walk_on_to(struct walk *walk, const char *prefix, struct rn_slice name)
+{
+    size_t before = strlen(prefix);
+
+    while (walk_on(walk))
+        if (walk->name.len == before + name.len && strncmp(walk->name.data, prefix, before) == 0 &&
+            memcmp(walk->name.data + before, name.data, name.len) == 0)
             return true;
-        }
-        names = names[len] == ':' ? names + len + 1 : NULL;
-    }
     return false;
+}
+
+static bool listens(int fd)
+{
+    int listens = 0;
+    socklen_t len = sizeof listens;
+
+    return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &len) == 0 && listens;
+}
+
+/* Peers of another family would have no address, and count as local. */
+static bool is_known_family(const struct rn_address *address)
+{
+    int family = address->to.any.sa_family;
+
+    return family == AF_INET || family == AF_INET6 || family == AF_UNIX;
 }
 
 static int adopt(struct rn_listener *listener, int fd, unsigned loops, struct ration_error *error)
 {
     struct rn_socket *socket = &listener->sockets[listener->count];
-    int listens = 0, type = 0;
-    socklen_t len = sizeof listens;
+    int type = 0;
+    socklen_t len = sizeof type;
 
-    if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &len) != 0 || !listens ||
-        getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) != 0 || type != SOCK_STREAM)
+    if (!listens(fd) || getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) != 0 ||
+        type != SOCK_STREAM)
         return rn_error_set(error, RATION_EIO, 0,
                             "file descriptor %d, passed as \"%s\" by the service manager, is not "
                             "a stream socket that listens; use ListenStream= and Accept=no",
@@ -75,6 +115,12 @@ static int adopt(struct rn_listener *listener, int fd, unsigned loops, struct ra
     *socket =
         (struct rn_socket){.fd = fd, .users = loops, .address.len = sizeof socket->address.to};
     getsockname(fd, &socket->address.to.any, &socket->address.len);
+    if (!is_known_family(&socket->address))
+        return rn_error_set(error, RATION_EIO, 0,
+                            "file descriptor %d, passed as \"%s\" by the service manager, is a "
+                            "socket of family %d; use ListenStream= with an IPv4 or IPv6 address "
+                            "or a path",
+                            fd, listener->name, socket->address.to.any.sa_family);
     socket->is_tcp = socket->address.to.any.sa_family != AF_UNIX;
     fcntl(fd, F_SETFD, FD_CLOEXEC);
     fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
@@ -85,15 +131,16 @@ static int adopt(struct rn_listener *listener, int fd, unsigned loops, struct ra
 static int adopt_all(struct rn_listener *listener, const char *prefix, unsigned loops,
                      struct ration_error *error)
 {
+    struct walk walk = begin_walk();
     int failed = 0;
 
-    for (int fd = FIRST_FD; failed == 0 && find_passed(prefix, listener->name, &fd); fd++) {
+    while (failed == 0 && walk_on_to(&walk, prefix, rn_slice_of(listener->name))) {
         void *more = realloc(listener->sockets, (listener->count + 1) * sizeof(struct rn_socket));
 
         if (!more)
             return rn_error_set(error, RATION_ENOMEM, 0, "out of memory");
         listener->sockets = more;
-        failed = adopt(listener, fd, loops, error);
+        failed = adopt(listener, walk.fd, loops, error);
     }
     if (listener->count > 0)
         rn_address_write(&listener->sockets[0].address, listener->address);
@@ -106,10 +153,14 @@ int rn_systemd_take_sockets(struct rn_listener *listener, unsigned loops, bool *
     int failed = adopt_all(listener, "", loops, error);
 
     listener->passed = listener->shared = *taken = listener->count > 0;
-    if (listener->passed)
+    if (listener->passed) {
         rn_systemd_drop_stored(listener->name);
-    else if (failed == 0)
-        failed = adopt_all(listener, STORED, 1, error);
+    } else if (failed == 0 && (failed = adopt_all(listener, STORED, 1, error)) == RATION_EIO) {
+        /* They listen no more: the last process was dropping them when it was killed. */
+        rn_systemd_drop_stored(listener->name);
+        listener->count = 0;
+        failed = 0;
+    }
     for (size_t i = 0; i < listener->count; i++)
         listener->sockets[i].stored = !listener->passed;
     return failed;
@@ -198,16 +249,53 @@ void rn_systemd_store_sockets(struct rn_listener *listener, size_t *room)
     }
 }
 
+/* They listen no more from here on, though systemd closes its copies later: it may be busy, and
+ * the new address may be in their way. */
+static void drop_stored(struct rn_slice name)
+{
+    struct walk walk = begin_walk();
+    char text[512];
+    int len = snprintf(text, sizeof text, "FDSTOREREMOVE=1\nFDNAME=" STORED "%.*s", (int)name.len,
+                       name.data);
+    bool is_sent = false;
+
+    while (walk_on_to(&walk, STORED, name)) {
+        if (!is_sent && (size_t)len < sizeof text)
+            send_state(text, (size_t)len, -1);
+        is_sent = true;
+        if (shutdown(walk.fd, SHUT_RDWR) == 0 || errno == ENOTCONN) /* else no socket */
+            close(walk.fd);
+    }
+}
+
 void rn_systemd_drop_stored(const char *name)
 {
-    char text[256];
-    bool any = false;
+    drop_stored(rn_slice_of(name));
+}
 
-    for (int fd = FIRST_FD; find_passed(STORED, name, &fd); fd++) {
-        close(fd);
-        any = true;
+void rn_systemd_settle_rest(const char *const *names, size_t count)
+{
+    static const size_t before = sizeof STORED - 1;
+
+    for (struct walk walk = begin_walk(); walk_on(&walk);) {
+        bool stored = walk.name.len > before && memcmp(walk.name.data, STORED, before) == 0;
+        struct rn_slice name = walk.name;
+        bool taken = false;
+
+        if (stored)
+            name = (struct rn_slice){name.data + before, name.len - before};
+        for (size_t i = 0; i < count; i++)
+            taken |= rn_slice_is(name, names[i]);
+        if (taken || (!stored && !listens(walk.fd)))
+            continue;
+        if (stored)
+            drop_stored(name);
+        else
+            rn_log(RN_LOG_WARN, "socket.unused", RN_LOG_TEXT("name", name),
+                   RN_LOG_NUMBER("descriptor", walk.fd),
+                   RN_LOG_TEXT("meaning", RN_SLICE("clients that connect there get no answer")),
+                   RN_LOG_TEXT("advice", RN_SLICE("write FileDescriptorName= http, resp, grpc or "
+                                                  "admin in the socket unit, and an address, not "
+                                                  "none, for this listener")));
     }
-    int len = snprintf(text, sizeof text, "FDSTOREREMOVE=1\nFDNAME=" STORED "%s", name);
-    if (any)
-        send_state(text, (size_t)len, -1);
 }

@@ -67,11 +67,11 @@ static bool is_of_kubernetes(struct rn_slice name)
            strncmp(value, "udp://", 6) == 0;
 }
 
-/* The variable that was probably meant: spelt alike, or the beginning of the name, as RATION_REDIS
- * is of RATION_REDIS_URL. NULL: none, or `name` is one of them. */
+/* The variable that was probably meant: spelt alike, or else the beginning of the name, as
+ * RATION_REDIS is of RATION_REDIS_URL. NULL: none, or `name` is one of them. */
 static const char *find_meant(struct rn_slice name, const char *const names[NAMES])
 {
-    const char *meant = NULL;
+    const char *ends[NAMES], *begins = NULL, *alike;
 
     for (size_t i = 0; i < NAMES; i++) {
         size_t len = strlen(names[i]);
@@ -79,20 +79,15 @@ static const char *find_meant(struct rn_slice name, const char *const names[NAME
         if (rn_slice_is(name, names[i]))
             return NULL;
         if (name.len > len && memcmp(name.data, names[i], len) == 0 && name.data[len] == '_' &&
-            (!meant || len > strlen(meant)))
-            meant = names[i];
+            (!begins || len > strlen(begins)))
+            begins = names[i];
+        ends[i] = names[i] + strlen(PREFIX);
     }
-    if (!meant) { /* compared without the prefix, which would make all names alike */
-        const char *ends[NAMES];
-
-        for (size_t i = 0; i < NAMES; i++)
-            ends[i] = names[i] + strlen(PREFIX);
-        name.data += strlen(PREFIX);
-        name.len -= strlen(PREFIX);
-        meant = rn_suggest(name, ends, NAMES);
-        meant = meant ? meant - strlen(PREFIX) : NULL;
-    }
-    return meant;
+    /* Compared without the prefix, which would make all names alike. */
+    name.data += strlen(PREFIX);
+    name.len -= strlen(PREFIX);
+    alike = rn_suggest(name, ends, NAMES);
+    return alike ? alike - strlen(PREFIX) : begins;
 }
 
 void rn_rationd_environment_warn(void)

@@ -21,6 +21,7 @@
 #include "limiter/signals/signals.h"
 #include "net/log.h"
 #include "net/systemd.h"
+#include "rationd/options_internal.h"
 #include "rationd/rationd.h"
 #include "redis/codec.h"
 
@@ -200,10 +201,8 @@ static bool listen_on(struct rn_rationd *d, const char *name, enum rn_rationd_se
     char given[RN_SOURCE_MAX];
     struct ration_error error;
 
-    if (strcmp(address, "none") == 0) {
-        rn_systemd_drop_stored(name);
+    if (strcmp(address, "none") == 0)
         return true;
-    }
     if (rn_server_listen(d->server, name, address, where, protocol, &d->front, &error) != 0)
         return rn_rationd_fail("%s %s: %s",
                                rn_rationd_options_given_as(&d->options, setting, given), address,
@@ -320,6 +319,20 @@ static void configure_front(struct rn_rationd *d)
         (struct rn_front_store){&d->shared, rn_shared_store_is_up, rn_shared_store_put_metrics};
 }
 
+/* What was passed for no listener. */
+static void settle_passed(const struct rn_rationd *d)
+{
+    static const enum rn_rationd_setting listeners[] = {RN_SET_HTTP, RN_SET_RESP, RN_SET_GRPC,
+                                                        RN_SET_ADMIN};
+    const char *names[sizeof listeners / sizeof *listeners];
+    size_t count = 0;
+
+    for (size_t i = 0; i < sizeof listeners / sizeof *listeners; i++)
+        if (strcmp(d->options.values[listeners[i]], "none") != 0)
+            names[count++] = rn_rationd_specs[listeners[i]].name;
+    rn_systemd_settle_rest(names, count);
+}
+
 static bool open_server(struct rn_rationd *d)
 {
     struct rn_server_options options = {.workers = d->options.workers,
@@ -342,6 +355,7 @@ static bool open_server(struct rn_rationd *d)
         return false;
     if (d->options.tls.cert && rn_server_tls_load(d->server, &d->options.tls, &error) != 0)
         return rn_rationd_fail("--tls-cert %s: %s", d->options.tls.cert, error.text);
+    settle_passed(d);
     return listen_on(d, "http", RN_SET_HTTP, RN_ON_WORKERS, &rn_http_protocol) &&
            listen_on(d, "resp", RN_SET_RESP, RN_ON_WORKERS, &rn_resp_protocol) &&
            listen_on(d, "grpc", RN_SET_GRPC, RN_ON_WORKERS, &rn_grpc_protocol) &&

@@ -144,7 +144,8 @@ static bool read_secure(struct rn_rationd_options *o, const struct rn_ruleset *r
         const char *address = o->values[listeners[i]];
 
         tcp[i] = strcmp(address, "none") != 0 && strncmp(address, "unix:", 5) != 0;
-        o->secure[listeners[i]] = !at && tcp[i];
+        /* A socket unit may put a TCP socket in the place of a unix socket. */
+        o->secure[listeners[i]] = !at && strcmp(address, "none") != 0;
     }
     while (at && *(at += strspn(at, ", "))) {
         struct rn_slice name = {at, strcspn(at, ", ")};

@@ -149,6 +149,33 @@ def test_notes_say_what_was_installed(options, said, tmp_path):
     assert said in " ".join(text.split()) and "kubectl -n web" in text, text
 
 
+@pytest.mark.parametrize("rules", ["   # further in\nlimits: []\n", "\n     \nlimits: []\n", "# {{ x }} \"'\nlimits: []\n---\n"])
+def test_rules_arrive_as_they_are_written(rules, tmp_path):
+    (tmp_path / "rules.yaml").write_text(rules)
+    done = render(["--set-file", f"rules={tmp_path}/rules.yaml"])
+    assert done.returncode == 0, done.stderr
+    assert Manifests.of_text(done.stdout).of_kind("ConfigMap")[0]["data"]["ration.yaml"] == rules
+
+
+@pytest.mark.parametrize("name", ["123", "1e3", "true"])
+def test_names_that_look_like_numbers_stay_names(name):
+    done = run("helm", "template", name, CHART, "--kube-version", VERSIONS[-1], "--set-string",
+               ",".join(f"{value}={name}" for value in ("nameOverride", "priorityClassName", "existingRules",
+                                                        "tls.existingSecret", "secret.existing")))
+    assert done.returncode == 0, done.stderr
+    for kind in ("Deployment", "Service"):
+        for one in Manifests.of_text(done.stdout).of_kind(kind):
+            labels = one["metadata"]["labels"]
+            assert labels["app.kubernetes.io/instance"] == labels["app.kubernetes.io/name"] == name
+    spec = Manifests.of_text(done.stdout).of_kind("Deployment")[0]["spec"]
+    pod = spec["template"]["spec"]
+    names = [spec["selector"]["matchLabels"]["app.kubernetes.io/instance"], pod["priorityClassName"],
+             *(volume["secret"]["secretName"] for volume in pod["volumes"] if "secret" in volume),
+             next(volume for volume in pod["volumes"] if volume["name"] == "rules")["projected"]["sources"][0]["configMap"]["name"],
+             spec["template"]["metadata"]["labels"]["app.kubernetes.io/instance"]]
+    assert names == [name] * 6
+
+
 def test_rules_are_loaded_without_a_restart_and_secrets_with_one():
     def checksum(*options):
         deployment = Manifests.of_text(render([*REDIS, *options]).stdout).of_kind("Deployment")[0]

@@ -110,10 +110,20 @@ def leave_out(case):
             each.pop("algorithm", None)
 
 
+def is_sound_as_sent(case):
+    """A query has no types: numbers arrive as texts, and lists and objects as parameters with brackets in their names,
+    which attributes may have."""
+    query = case.query or {}
+    return case.operation.path == "/v1/pause" and len(query) <= 128 and \
+        any("[" in name or not isinstance(value, str) for name, value in query.items())
+
+
 @schemathesis.hook
 def filter_failure(context, failure, case, response):
-    """Keeps all failures but those of MEANING."""
-    return type(failure).__name__ != "RejectedPositiveData" or not MEANING.search(response.text)
+    """Keeps all failures but those of MEANING, and of requests whose fault is lost on their way."""
+    kind = type(failure).__name__
+    return not (kind == "RejectedPositiveData" and MEANING.search(response.text) or
+                kind == "AcceptedNegativeData" and is_sound_as_sent(case))
 
 
 class Elsewhere(urllib3.connection.HTTPConnection):

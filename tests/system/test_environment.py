@@ -120,6 +120,7 @@ def test_an_empty_variable_is_none(tmp_path):
 
 @pytest.mark.parametrize("name, meant", [
     ("RATION_WORKER", "RATION_WORKERS"), ("RATION_LOGLEVEL", "RATION_LOG_LEVEL"), ("RATION_HTPP", "RATION_HTTP"),
+    ("RATION_ADMIN_TOKN", "RATION_ADMIN_TOKEN"), ("RATION_TLS_KEYS", "RATION_TLS_KEY"),
     ("RATION_REDIS_URL", "RATION_REDIS"), ("RATION_TLS_CERT_FILE", "RATION_TLS_CERT"),
     ("RATION_CONFIGS", "RATION_CONFIG"), ("RATION_TIMEOUTS", "RATION_TIMEOUT")])
 def test_a_misspelt_variable_is_pointed_out(name, meant):

@@ -75,3 +75,18 @@ def test_service_is_confined(units):
     done = subprocess.run(["systemd-analyze", "security", "--offline=yes", "--threshold=15", "--no-pager",
                            units / "rationd.service"], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout.splitlines()[-1]
+
+
+def test_a_purge_does_not_fail_where_the_state_has_a_disk_of_its_own(tmp_path):
+    (tmp_path / "state").mkdir()
+    (tmp_path / "rules").mkdir()
+    script = (DEBIAN / "rationd.postrm").read_text().replace("/var/lib/ration", f"{tmp_path}/state")
+    (tmp_path / "postrm").write_text(script.replace("/etc/ration", f"{tmp_path}/rules"))
+    mounted = ["unshare", "-rm", "sh", "-ec",
+               'mount -t tmpfs none "$1/state"; touch "$1/state/ration.state"; shift; exec sh -c "$1" sh "$2"',
+               "sh", str(tmp_path)]
+    if subprocess.run([*mounted, "true", ""], capture_output=True).returncode != 0:
+        pytest.skip("nothing can be mounted here")
+    done = subprocess.run([*mounted, 'sh "$1/postrm" purge && test ! -e "$1/rules" && test -z "$(ls -A "$1/state")"',
+                           str(tmp_path)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -104,3 +104,26 @@ def test_clients_survive_a_retry_after_that_is_none(moody, client):
     moody.answers = [(503, {"retry-after": "soon"}), (503, {"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"})]
     assert outputs([start(client, moody.url)]) == [["ok"]]
     wait_for(lambda: len(moody.times) == 3)
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("nonsense", ["\xb2", "-1", "1e999", "Fri, 31 Dec 9999 23:59:59 -9999"])
+def test_clients_survive_a_retry_after_that_looks_like_a_time(moody, client, nonsense):
+    moody.answers = [(503, {"retry-after": nonsense})]
+    [[said]] = outputs([start(client, moody.url)])
+    assert said == "ok" or said.startswith("gave up")
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("digits", [310, 5000])
+def test_clients_give_up_at_a_wait_that_is_no_number_any_more(moody, client, digits):
+    moody.answers = [(503, {"retry-after": "9" * digits})] * 9
+    [[said]] = outputs([start(client, moody.url)])
+    assert said.startswith("gave up") and len(moody.times) == 1
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_an_answer_that_ends_too_early_is_asked_for_again(moody, client):
+    moody.answers = [(200, {"content-length": "10"})] # before the one of 0: a server that dies meanwhile
+    assert outputs([start(client, moody.url)]) == [["ok"]]
+    assert len(moody.times) == 2

@@ -8,6 +8,7 @@ import os
 import re
 import signal
 import socket
+import ssl
 import subprocess
 
 import pytest
@@ -147,6 +148,99 @@ def test_a_killed_daemon_leaves_its_sockets_to_the_next(tmp_path, manager):
             early.sendall(post("/v1/throttle", {"key": "ann", "limit": LIMIT}))
             manager.start(daemon)
             assert json.loads(early.recv(4096).partition(b"\r\n\r\n")[2])["remaining"] == 998
+
+
+@pytest.mark.parametrize("before, after", [
+    ("127.0.0.1:{}", ":{}"), ("127.0.0.1:{}", "0.0.0.0:{}"), ("[::]:{}", ":{}"), (":{}", "127.0.0.1:{}")])
+def test_an_address_that_overlaps_the_last_one_needs_no_second_start(tmp_path, manager, before, after):
+    port = free_port()
+    with manager.daemon(tmp_path, options=[f"--http={before.format(port)}", "--workers", 2]) as daemon, \
+            contextlib.ExitStack() as stack:
+        for _, kept in manager.store:  # as a manager that closes its own only later
+            stack.enter_context(kept.dup())
+        daemon.stop()
+        daemon.options[0] = f"--http={after.format(port)}"
+        manager.start(daemon)
+        assert take(daemon) == 999
+
+
+def listening(family=socket.AF_INET, address=("127.0.0.1", 0)):
+    sock = socket.socket(family)
+    sock.bind(address)
+    sock.listen()
+    return sock
+
+
+def refuses(address):
+    try:
+        socket.create_connection(address).close()
+    except ConnectionRefusedError:
+        return True
+    return False
+
+
+def test_stored_sockets_that_listen_no_more_do_not_keep_it_from_starting(tmp_path, manager):
+    options = on_ports()
+    with manager.daemon(tmp_path, options=[*options, "--workers", 2]) as daemon:
+        daemon.kill()
+        for _, kept in manager.store[1:]:
+            kept.shutdown(socket.SHUT_RDWR)
+        manager.start(daemon)
+        assert take(daemon) == 999
+        stored = sorted(["stored-admin", *["stored-http", "stored-resp"] * 2])
+        wait_for(lambda: manager.stored() == stored, "a store of sockets that listen")
+        daemon.stop()
+        manager.start(daemon)
+        assert take(daemon) == 999
+
+
+def test_stored_sockets_of_listeners_that_it_does_not_know_are_dropped(tmp_path, manager):
+    sock = listening()
+    manager.store.append(("stored-" + "x" * 248, sock.dup()))
+    manager.store.append(("stored-of-another-version", sock))
+    address = sock.getsockname()
+    with manager.daemon(tmp_path, options=on_ports()) as daemon:
+        assert refuses(address)
+        wait_for(lambda: not any(len(name) > 12 for name in manager.stored()), "the store")
+        assert take(daemon) == 999
+
+
+def test_a_socket_that_no_listener_takes_is_told_of(tmp_path, manager):
+    manager.store += [("rationd.socket", listening()), ("grpc", listening())]
+    with manager.daemon(tmp_path, options=["--grpc", "none"]) as daemon:
+        daemon.logged("socket.unused", "name=rationd.socket")
+        daemon.logged("socket.unused", "name=grpc")
+        assert take(daemon) == 999
+
+
+def test_a_socket_whose_callers_have_no_address_is_refused(tmp_path, manager):
+    """They would count as callers of this machine, who need no token."""
+    try:
+        manager.store.append(("admin", listening(socket.AF_VSOCK, (socket.VMADDR_CID_ANY, free_port()))))
+    except OSError as error:
+        pytest.skip(f"no vsock here: {error}")
+    with pytest.raises(RuntimeError, match="family 40"):
+        manager.daemon(tmp_path)
+
+
+def test_a_tcp_socket_in_the_place_of_a_unix_socket_speaks_tls(tmp_path, manager):
+    run = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
+           "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-keyout", tmp_path / "key",
+           "-out", tmp_path / "cert"]
+    subprocess.run(run, check=True, capture_output=True)
+    checked = subprocess.run([RATIOND, "--check", "--tls-cert", tmp_path / "cert", "--tls-key", tmp_path / "key"],
+                             capture_output=True)
+    if b"no TLS" in checked.stderr:
+        pytest.skip("this build has no TLS")
+    sock = listening()
+    manager.store.append(("http", sock))
+    with manager.daemon(tmp_path, options=["--http", f"unix:{tmp_path}/http", "--tls-cert", tmp_path / "cert",
+                                           "--tls-key", tmp_path / "key"]):
+        context = ssl.create_default_context(cafile=tmp_path / "cert")
+        with socket.create_connection(sock.getsockname()) as raw, \
+                context.wrap_socket(raw, server_hostname="localhost") as secure:
+            secure.sendall(post("/v1/throttle", {"key": "ann", "limit": LIMIT}))
+            assert secure.recv(4096).startswith(b"HTTP/1.1 200")
 
 
 # --- the watchdog -------------------------------------------------------------------------------------

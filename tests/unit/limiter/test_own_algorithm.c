@@ -361,6 +361,8 @@ static enum fault {
     REFUSES_WHAT_REMAINS,
     WAITS_TOO_SHORT,
     WAITS_BELOW_NOTHING,
+    WAITS_WITHOUT_END,
+    IS_NEITHER_TRUE_NOR_FALSE,
     RESETS_TOO_SOON,
     WRITES_BEHIND,
     IS_IMPURE,
@@ -390,6 +392,10 @@ static void take_badly(const void *arg, const struct ration_terms *terms, void *
         a->retry_after_ns = a->retry_after_ns / 2 + 1;
     if (fault == WAITS_BELOW_NOTHING && !a->admitted)
         a->retry_after_ns = -1;
+    if (fault == WAITS_WITHOUT_END)
+        a->retry_after_ns = a->reset_after_ns = INT64_MAX;
+    if (fault == IS_NEITHER_TRUE_NOR_FALSE)
+        memset(&a->admitted, 2, sizeof a->admitted);
     if (fault == RESETS_TOO_SOON)
         a->reset_after_ns = a->reset_after_ns != 0 ? a->reset_after_ns / 8 + 1 : 0;
     if (fault == WRITES_BEHIND)
@@ -475,6 +481,7 @@ static void the_test_refuses_terms_and_survives_checks_that_make_no_sense(void *
 static void an_answer_out_of_bounds_is_an_error_and_charges_nothing(void **state)
 {
     static const enum fault unbounded[] = {REFUSES_WHAT_REMAINS, WAITS_BELOW_NOTHING,
+                                           WAITS_WITHOUT_END, IS_NEITHER_TRUE_NOR_FALSE,
                                            WRITES_BEHIND};
     static struct ration_own_algorithm bad;
     struct ration_totals totals;
@@ -490,7 +497,7 @@ static void an_answer_out_of_bounds_is_an_error_and_charges_nothing(void **state
         struct ration_decision d;
 
         fault = FAULTS;
-        assert_true(take(r, 0, "ada", 5, T0));
+        assert_true(take(r, 0, "ada", 5, T0 + 1)); /* a clock that steps back adds to waits */
         fault = unbounded[i];
         if (fault == REFUSES_WHAT_REMAINS)
             c[0].cost = 10, c[0].key = "bob";

@@ -18,8 +18,8 @@
 
 {{- /* By which pods are found. They never change. */ -}}
 {{- define "ration.selector" -}}
-app.kubernetes.io/name: {{ include "ration.name" . }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/name: {{ include "ration.name" . | quote }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 app.kubernetes.io/component: server
 {{- end }}
 

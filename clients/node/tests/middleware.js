@@ -418,3 +418,13 @@ test("a handshake whose attributes cannot be had gets a 500", (folder) => withSi
     }
     assert.match(text, /^HTTP\/1.1 500 Internal Server Error\r\n/);
 }));
+
+test("a client that ends its side before its handshake is admitted keeps no place", (folder) => withSite(folder, SITES["node:http"], {}, async ({ server, client, limiter }) => {
+    const ended = async ({ socket }) => { await (socket.readableEnded || new Promise((resolve) => socket.once("end", resolve))); };
+    server.on("upgrade", rationUpgrade(limiter, () => assert.fail("there is nobody"), { attributes: ended }));
+    const socket = net.connect({ port: server.address().port, host: "127.0.0.1", allowHalfOpen: true });
+    socket.on("error", () => {}).resume().end("GET /stream/x HTTP/1.1\r\nHost: test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n");
+    await waitFor(() => limiter.told.includes("release"), "the release");
+    assert.ok(await placeIsFree(client));
+    socket.destroy();
+}));

@@ -295,6 +295,21 @@ def test_a_task_that_is_cancelled_while_it_gives_its_place_back_gives_it_back(ur
     asyncio.run(main())
 
 
+def test_bytes_of_the_target_reach_rules_as_they_came():
+    from ration_client.gate import target_of
+    from ration_client.asgi import RationMiddleware
+    wanted = "/café?x=ü".encode()
+    as_latin1 = wanted.decode("latin-1")
+    path, _, query = as_latin1.partition("?")
+    assert [target_of({name: as_latin1}) for name in ("RAW_URI", "REQUEST_URI")] == [wanted, wanted]
+    assert target_of({"PATH_INFO": path, "QUERY_STRING": query}) == b"/caf%C3%A9?x=" + "ü".encode()
+    assert target_of({"RAW_URI": "/\u20ac\ud800"}) == b"/\xe2\x82\xac\xed\xa0\x80"  # a server that decodes is no failure
+    middleware = RationMiddleware(None, AsyncClient())
+    scope = {**scope_of("/café"), "query_string": query.encode("latin-1")}
+    assert middleware._attributes(scope)["path"] == wanted
+    assert middleware._attributes({**scope, "raw_path": None})["path"] == b"/caf%C3%A9?x=" + "ü".encode()
+
+
 def test_the_handshake_of_a_websocket_is_limited(url):
     from ration_client.asgi import RationMiddleware
 

@@ -91,6 +91,9 @@ func (l Limit) admit(ctx context.Context, path string, setHeader func(metadata.M
 	if err != nil {
 		log.Print(err) // a mistake in Attributes; the policy has decided
 	}
+	if ctx.Err() != nil && d.By == "policy" { // the client has gone, and nobody has counted its call
+		return d, status.FromContextError(ctx.Err()).Err()
+	}
 	headers := metadata.MD{}
 	for _, each := range d.Headers() {
 		headers.Append(each.Name, each.Value)

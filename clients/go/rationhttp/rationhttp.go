@@ -48,6 +48,9 @@ func (l Limit) Middleware(next http.Handler) http.Handler {
 		if err != nil {
 			log.Print(err) // a mistake in Attributes; the policy has decided
 		}
+		if d.By == "policy" && r.Context().Err() != nil {
+			return // the client has gone, and nobody has counted its request
+		}
 		for _, header := range d.Headers() {
 			w.Header().Set(header.Name, header.Value)
 		}

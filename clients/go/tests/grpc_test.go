@@ -198,6 +198,36 @@ func TestThePolicyRefusesCallsAsUnavailable(t *testing.T) {
 	}
 }
 
+// streamOf is a stream that has only a context.
+type streamOf struct {
+	grpc.ServerStream
+	ctx context.Context
+}
+
+func (s streamOf) Context() context.Context { return s.ctx }
+
+// Else a deadline that is too short for a decision would get a client round every limit.
+func TestACallThatEndsBeforeTheDecisionIsNotServed(t *testing.T) {
+	t.Parallel()
+	limit := rationgrpc.Limit{Limiter: newClient(t, ration.Options{URL: "ration://" + rationdtest.FreeAddress()})}
+	ctx, cancel := context.WithDeadline(background, time.Now())
+	defer cancel()
+	_, err := limit.Unary(ctx, nil, &grpc.UnaryServerInfo{FullMethod: checkPath}, func(context.Context, any) (any, error) {
+		t.Error("it has been called")
+		return nil, nil
+	})
+	if status.Code(err) != codes.DeadlineExceeded {
+		t.Error(err)
+	}
+	err = limit.Stream(nil, streamOf{ctx: ctx}, &grpc.StreamServerInfo{FullMethod: watchPath}, func(any, grpc.ServerStream) error {
+		t.Error("it has been called")
+		return nil
+	})
+	if status.Code(err) != codes.DeadlineExceeded {
+		t.Error(err)
+	}
+}
+
 func TestACallMayWaitInLine(t *testing.T) {
 	t.Parallel()
 	limit := limitedBy(t, "limits:\n  - {name: slow, key: ip, limit: 2 per second burst 1}\n")

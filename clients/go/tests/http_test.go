@@ -16,6 +16,7 @@ import (
 	"time"
 
 	ration "github.com/ration/ration/clients/go"
+	"github.com/ration/ration/clients/go/internal/rationdtest"
 	"github.com/ration/ration/clients/go/rationhttp"
 )
 
@@ -204,6 +205,16 @@ func TestAClientThatGoesDuringADelayHasNotBeenServed(t *testing.T) {
 	if told := <-limiter.told; told != "release lease" || len(limiter.told) > 0 {
 		t.Error(told)
 	}
+}
+
+// Else nobody who hangs up at once would be limited: the policy decides what its caller does not wait for.
+func TestAClientThatGoesBeforeTheDecisionIsNotServed(t *testing.T) {
+	t.Parallel()
+	limiter := newClient(t, ration.Options{URL: "ration://" + rationdtest.FreeAddress()})
+	handler := rationhttp.Limit{Limiter: limiter}.Middleware(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("it has been called") }))
+	ctx, cancel := context.WithCancel(background)
+	cancel()
+	handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil).WithContext(ctx))
 }
 
 func TestADelayIsSleptAndTheDecisionIsInTheContext(t *testing.T) {

@@ -128,7 +128,10 @@ class Visit {
         if (this.stream.headersSent === undefined) {
             return 101; // an upgraded connection
         }
-        return this.stream.headersSent ? Number(this.stream.statusCode) : this.failed ? 500 : GONE;
+        if (this.stream.headersSent) {
+            return Number(this.stream.statusCode);
+        }
+        return this.failed || this.stream.errored ? 500 : GONE; // errored: destroyed with an error, as by pipeline()
     }
 
     end() {

@@ -52,7 +52,8 @@ function rationUpgrade(limiter, listener, options) {
             refuse(socket, visit.refusal(request));
             return undefined;
         }
-        if (socket.destroyed) {
+        if (socket.destroyed || socket.readableEnded) { // the listener would never learn that the client has gone
+            socket.destroy();
             return undefined;
         }
         socket.removeListener("error", ignore);

@@ -37,6 +37,8 @@ function application(held, request, response) {
         held.push(response);
     } else if (path === "/fail/thrown") {
         throw new Error("as the test wants it");
+    } else if (path === "/fail/destroyed") {
+        response.destroy(new Error("as the test wants it"));
     } else if (path === "/raw") {
         response.setHeader("X-RateLimit-Limit", "mine");
         response.writeHead(201, ["Content-Type", "text/plain", "X-Other", "1"]);
@@ -79,6 +81,10 @@ async function fastify(limiter, options, held) {
         if (path === "/raw") {
             reply.header("X-RateLimit-Limit", "mine").code(201).type("text/plain").header("X-Other", "1");
             return "raw";
+        }
+        if (path === "/fail/destroyed") {
+            reply.hijack();
+            return application(held, request.raw, reply.raw);
         }
         if (path === "/fail/silent") {
             held.push(reply);
@@ -226,6 +232,12 @@ testSites("a failure that is answered has headers, and is charged once", async (
     assert.deepEqual([status, headers["x-ratelimit-limit"], body.includes("as the test wants it")], [500, "1", true]);
     await waitFor(async () => (await ask(server, "GET", "/fail/thrown")).status === 429, "a charge");
     assert.equal(limiter.told[0], "report 500");
+});
+
+testSites("a response that fails before it has begun counts as a 500", async ({ server, limiter }) => {
+    await assert.rejects(ask(server, "GET", "/fail/destroyed"));
+    await waitFor(() => limiter.told.length > 0, "a report");
+    assert.deepEqual(limiter.told, ["report 500"]);
 });
 
 testSites("HEAD is refused without a body", async ({ server }) => {
@@ -405,4 +417,14 @@ test("a handshake whose attributes cannot be had gets a 500", (folder) => withSi
         text += data;
     }
     assert.match(text, /^HTTP\/1.1 500 Internal Server Error\r\n/);
+}));
+
+test("a client that ends its side before its handshake is admitted keeps no place", (folder) => withSite(folder, SITES["node:http"], {}, async ({ server, client, limiter }) => {
+    const ended = async ({ socket }) => { await (socket.readableEnded || new Promise((resolve) => socket.once("end", resolve))); };
+    server.on("upgrade", rationUpgrade(limiter, () => assert.fail("there is nobody"), { attributes: ended }));
+    const socket = net.connect({ port: server.address().port, host: "127.0.0.1", allowHalfOpen: true });
+    socket.on("error", () => {}).resume().end("GET /stream/x HTTP/1.1\r\nHost: test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n");
+    await waitFor(() => limiter.told.includes("release"), "the release");
+    assert.ok(await placeIsFree(client));
+    socket.destroy();
 }));

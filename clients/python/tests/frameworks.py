@@ -120,10 +120,17 @@ def ration_of(handler):
                 if hasattr(cell.cell_contents, "limiter"))
 
 
+def fail():
+    raise Broken("before the server has sent anything")
+    yield b""
+
+
 def django_view(request, path=""):
     import django.http
     if path == "stream":
         return django.http.StreamingHttpResponse(iter(["a", "b"]))
+    if path == "fail/first":
+        return django.http.StreamingHttpResponse(fail())
     return django.http.HttpResponse("ok", status=answer("/" + path))
 
 

@@ -5,6 +5,7 @@ import asyncio
 import contextlib
 import email.utils
 import os
+import signal
 import socket
 import ssl
 import threading
@@ -43,6 +44,16 @@ def test_a_forked_child_has_connections_of_its_own(daemon):
             os._exit(client.take("ann", "9 per hour").remaining)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
         assert client.take("ann", "9 per hour").remaining == 6
+
+
+def test_a_forked_child_does_not_wait_for_locks_of_threads_that_it_has_not():
+    client = Client("ration://127.0.0.1:1", policy="9 per hour", failures=1)
+    with client._policy.local._lock, client._breaker._lock, client.on_event._lock:
+        child = os.fork()
+        if child == 0:
+            signal.alarm(60)  # it would wait for ever
+            os._exit(client.take("ann", "9 per hour").remaining)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 8
 
 
 def test_a_cancelled_task_gives_its_place_back(daemon):

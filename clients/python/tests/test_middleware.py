@@ -2,6 +2,7 @@
 """What the table of scenarios cannot say of middleware: streams, WebSockets, HEAD, failures that are answered."""
 
 import asyncio
+import contextlib
 import io
 import time
 
@@ -15,7 +16,7 @@ RULES = """
 limits:
   - {name: places, key: ip, limit: 1 concurrent, when: {path: /stream}}
   - {name: api, key: ip, limit: 1 per hour, when: {path: /api}}
-  - {name: errors, key: ip, limit: 1 per hour, charge_on: status 500, when: {path: /fail}}
+  - {name: errors, key: ip, limit: 1 per hour, charge_on: status 500, when: {path: /fail/**}}
 """
 OPTIONS = ["--http", "none", "--admin", "none", "--workers", "1", "--memory", "2M"]
 IP = "192.0.2.7"
@@ -41,7 +42,7 @@ def wsgi_app(client):
 
     def app(environ, start_response):
         start_response("200 OK", [])
-        return iter([b"a", b"b"])
+        return frameworks.fail() if environ["PATH_INFO"].startswith("/fail") else iter([b"a", b"b"])
 
     return RationMiddleware(app, client)
 
@@ -53,6 +54,7 @@ def flask_app(client):
     app.add_url_rule("/stream", view_func=lambda: flask.Response(iter(["a", "b"])), endpoint="stream")
     app.add_url_rule("/api", view_func=lambda: "ok", endpoint="api")
     app.add_url_rule("/fail", view_func=lambda: 1 / 0, endpoint="fail")
+    app.add_url_rule("/fail/first", view_func=lambda: flask.Response(frameworks.fail()), endpoint="first")
     app.logger.disabled = True
     Ration(app, client)
     return app
@@ -81,22 +83,27 @@ def ask(app, path, method="GET"):
     return seen[0], seen[1], body
 
 
+@contextlib.contextmanager
+def site_of(make, client):
+    app = make(client)
+    try:
+        yield app
+    finally:
+        if isinstance(app, DjangoApp):
+            app.site.__exit__(None, None, None)
+
+
 @pytest.mark.parametrize("make", [wsgi_app, flask_app, DjangoApp])
 def test_places_are_free_when_a_stream_has_been_sent(make, url):
-    with Client(url, deadline=5.0) as client:
-        app = make(client)
-        try:
-            status, headers, body = ask(app, "/stream")
-            assert (status, headers["X-RateLimit-Limit"]) == (200, "1")
-            stream = iter(body)
-            assert next(stream) in (b"a", b"ab")
-            assert not place_is_free(url)
-            list(stream)
-            body.close()
-            assert place_is_free(url)
-        finally:
-            if isinstance(app, DjangoApp):
-                app.site.__exit__(None, None, None)
+    with Client(url, deadline=5.0) as client, site_of(make, client) as app:
+        status, headers, body = ask(app, "/stream")
+        assert (status, headers["X-RateLimit-Limit"]) == (200, "1")
+        stream = iter(body)
+        assert next(stream) in (b"a", b"ab")
+        assert not place_is_free(url)
+        list(stream)
+        body.close()
+        assert place_is_free(url)
 
 
 def test_a_failure_that_flask_answers_has_headers_and_is_charged(url):
@@ -118,24 +125,77 @@ def test_head_is_refused_without_a_body(make, url):
         assert int(headers["Content-Length"]) > 0 and "Retry-After" in headers
 
 
-def test_an_application_of_wsgi_that_fails_before_its_body_is_charged_as_a_500(url):
-    from ration_client.wsgi import RationMiddleware
-
-    def fail():
-        raise frameworks.Broken("before the server has sent anything")
-        yield b""
-
-    def app(environ, start_response):
-        start_response("200 OK", [])
-        return fail()
-
-    with Client(url, deadline=5.0) as client:
-        limited = RationMiddleware(app, client)
-        _, _, body = ask(limited, "/fail")
+@pytest.mark.parametrize("make", [wsgi_app, flask_app, DjangoApp])
+def test_a_stream_that_fails_before_its_first_byte_is_charged_as_a_500(make, url):
+    with Client(url, deadline=5.0) as client, site_of(make, client) as app:
+        _, _, body = ask(app, "/fail/first")
         with pytest.raises(frameworks.Broken):
             list(body)
         body.close()
+        assert ask(app, "/fail/first")[0] == 429
+
+
+def test_an_application_of_wsgi_that_fails_behind_its_status_is_charged_as_a_500(url):
+    from ration_client.wsgi import RationMiddleware
+
+    def app(environ, start_response):
+        start_response("200 OK", [])
+        raise frameworks.Broken("the server has sent nothing yet")
+
+    with Client(url, deadline=5.0) as client:
+        limited = RationMiddleware(app, client)
+        with pytest.raises(frameworks.Broken):
+            ask(limited, "/fail")
         assert ask(limited, "/fail")[0] == 429
+
+
+def file_of_flask(flask, response):
+    return flask.send_file(io.BytesIO(b"x"), mimetype="text/plain")
+
+
+def another_response(flask, response):
+    return flask.Response("another one")
+
+
+def no_response(flask, response):
+    raise frameworks.Broken("in a function that runs behind ours")
+
+
+@pytest.mark.parametrize("after", [file_of_flask, another_response, no_response])
+def test_places_are_free_when_flask_does_not_close_the_response(after, url):
+    flask = pytest.importorskip("flask")
+    from ration_client.flask import Ration
+    with Client(url, deadline=5.0) as client:
+        app = flask.Flask("site")
+        app.logger.disabled = True
+        app.after_request(lambda response: after(flask, response))  # registered first, runs last
+        app.add_url_rule("/stream", view_func=lambda: "ok")
+        Ration(app, client)
+        body = ask(app, "/stream")[2]
+        assert not place_is_free(url)
+        list(body)
+        body.close()
+        assert place_is_free(url)
+
+
+def test_places_are_free_after_a_request_of_flask_that_no_server_has_opened(url):
+    with Client(url, deadline=5.0) as client:
+        app = flask_app(client)
+        with app.test_request_context("/stream", environ_base={"REMOTE_ADDR": IP}):
+            assert app.preprocess_request() is None
+            assert not place_is_free(url)
+        assert place_is_free(url)
+
+
+def test_places_are_free_when_other_middleware_of_django_drops_the_response(url):
+    with Client(url, deadline=5.0) as client, site_of(DjangoApp, client) as site:
+        from django.http import HttpResponse
+        limited = site.app._middleware_chain
+        site.app._middleware_chain = lambda request: limited(request) and HttpResponse("another one")
+        _, _, body = ask(site, "/stream")
+        assert list(body) == [b"another one"] and not place_is_free(url)
+        body.close()
+        assert place_is_free(url)
 
 
 def test_a_thread_that_is_stopped_in_its_delay_gives_its_place_back(url, monkeypatch):
@@ -233,6 +293,21 @@ def test_a_task_that_is_cancelled_while_it_gives_its_place_back_gives_it_back(ur
                 await asyncio.sleep(0.01)
 
     asyncio.run(main())
+
+
+def test_bytes_of_the_target_reach_rules_as_they_came():
+    from ration_client.gate import target_of
+    from ration_client.asgi import RationMiddleware
+    wanted = "/café?x=ü".encode()
+    as_latin1 = wanted.decode("latin-1")
+    path, _, query = as_latin1.partition("?")
+    assert [target_of({name: as_latin1}) for name in ("RAW_URI", "REQUEST_URI")] == [wanted, wanted]
+    assert target_of({"PATH_INFO": path, "QUERY_STRING": query}) == b"/caf%C3%A9?x=" + "ü".encode()
+    assert target_of({"RAW_URI": "/\u20ac\ud800"}) == b"/\xe2\x82\xac\xed\xa0\x80"  # a server that decodes is no failure
+    middleware = RationMiddleware(None, AsyncClient())
+    scope = {**scope_of("/café"), "query_string": query.encode("latin-1")}
+    assert middleware._attributes(scope)["path"] == wanted
+    assert middleware._attributes({**scope, "raw_path": None})["path"] == b"/caf%C3%A9?x=" + "ü".encode()
 
 
 def test_the_handshake_of_a_websocket_is_limited(url):

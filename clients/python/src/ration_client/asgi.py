@@ -55,11 +55,10 @@ class RationMiddleware:
                 await asyncio.shield(task)
 
     def _attributes(self, scope: Any) -> Any:
-        client, query = scope.get("client"), scope.get("query_string", b"").decode("latin-1")
-        raw = scope.get("raw_path")
-        path = raw.decode("latin-1") if raw else quote(scope["path"], SAFE)
+        client, query = scope.get("client"), scope.get("query_string", b"")
+        path = scope.get("raw_path") or quote(scope["path"], SAFE).encode()
         return attributes_of(self.settings, scope, client[0] if client else None, scope.get("method", "GET"),
-                             ",".join(_header(scope, b"host")), f"{path}?{query}" if query and "?" not in path else path)
+                             ",".join(_header(scope, b"host")), path + b"?" + query if query and b"?" not in path else path)
 
     async def _refuse(self, decision: Decision, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "websocket":  # the server makes it a 403

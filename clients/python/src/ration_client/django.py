@@ -10,16 +10,19 @@ HttpRequest. The decision is request.ration. `ip` is REMOTE_ADDR.
 
 from __future__ import annotations
 
+import threading
 import time
 from typing import Any, Callable
 
 from django.conf import settings
+from django.core.signals import request_finished
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.utils.module_loading import import_string
 
 from .client import Client
 from .gate import Ending, Settings, attributes_of, refusal, skips, target_of
+from .wsgi import Body
 
 
 class RationMiddleware:
@@ -28,6 +31,8 @@ class RationMiddleware:
         own = {name: options.pop(name) for name in ("attributes", "skip", "wait") if name in options}
         self.settings = Settings(**{name: import_string(value) if isinstance(value, str) else value for name, value in own.items()})
         self.limiter, self.get_response = Client(**options), get_response
+        self.thread = threading.local()
+        request_finished.connect(self._end)
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         if skips(self.settings, request):
@@ -52,7 +57,16 @@ class RationMiddleware:
         ending.status = response.status_code
         if ending.due:
             _after(response, ending)
+            if hasattr(request, "environ"):  # WSGI: one request at a time in a thread, and the status goes out with the first byte
+                self.thread.ending = ending
+                _watch(response, ending)
         return response
+
+    def _end(self, **_: Any) -> None:
+        """Of a response that nobody has closed: middleware before this one has failed, or has answered by another response."""
+        ending, self.thread.ending = getattr(self.thread, "ending", None), None
+        if ending is not None:
+            ending.calls()
 
 
 def _after(response: HttpResponseBase, ending: Ending) -> None:
@@ -66,3 +80,9 @@ def _after(response: HttpResponseBase, ending: Ending) -> None:
             ending.calls()
 
     response.close = close_and_tell  # type: ignore[method-assign]
+
+
+def _watch(response: Any, ending: Ending) -> None:
+    """A file goes by itself, so that the server can send it by sendfile."""
+    if response.streaming and not getattr(response, "is_async", False) and getattr(response, "file_to_stream", None) is None:
+        response.streaming_content = iter(Body(response.streaming_content, ending))

@@ -9,13 +9,16 @@ The decision is flask.g.ration. `ip` is request.remote_addr: behind a proxy set 
 from __future__ import annotations
 
 import time
-from typing import Any, Optional, Union
+from typing import Any, Callable, Iterable, List, Optional, Union
 
 from flask import Flask, Response, g, request
 
 from .client import Client
 from .gate import Attributes, Ending, Settings, Skip, attributes_of, check_limiter, refusal, skips, target_of
 from .inprocess import InProcess
+from .wsgi import Body
+
+ENDINGS = "ration.endings"  # in the environ: the ending of its request, once there is one
 
 
 class Ration:
@@ -28,6 +31,7 @@ class Ration:
         app.before_request(self._decide)
         app.after_request(self._add_headers)
         app.teardown_request(self._end)
+        app.wsgi_app = _followed(app.wsgi_app)  # type: ignore[method-assign]
 
     def _decide(self) -> Optional[Response]:
         if skips(self.settings, request):
@@ -38,22 +42,47 @@ class Ration:
         if not decision.allowed:
             status, headers, body = refusal(decision, "GET", request.headers.getlist("Accept"))  # werkzeug knows HEAD
             return Response(body, status, headers)
-        g._ration_ending = Ending(self.limiter, decision)
+        g._ration_ending = ending = Ending(self.limiter, decision)
+        request.environ.get(ENDINGS, []).append(ending)
         if decision.delay:
             time.sleep(decision.delay)
         return None
 
     def _add_headers(self, response: Response) -> Response:
-        ending = g.pop("_ration_ending", None)
+        ending = g.get("_ration_ending")
         if ending is not None:  # else refused, with its headers, or skipped
             for name, value in ending.decision.headers():
                 response.headers[name] = value
-            ending.status = response.status_code
-            response.call_on_close(ending.calls)
         return response
 
     def _end(self, _: Any) -> None:
-        """After an exception that has not become a response."""
-        ending = g.pop("_ration_ending", None)
-        if ending is not None:
+        """Of a context that no server has opened, as in tests."""
+        ending = g.get("_ration_ending")
+        if ending is not None and ENDINGS not in request.environ:
             ending.calls()
+
+
+def _followed(app: Callable[..., Iterable[bytes]]) -> Callable[..., Iterable[bytes]]:
+    """What is sent in the end is seen only here: Flask drops a response when a function that runs after it fails or returns
+    another one, and never closes that of send_file."""
+
+    def follow(environ: "dict[str, Any]", start_response: Callable[..., Any]) -> Iterable[bytes]:
+        endings: List[Ending] = environ.setdefault(ENDINGS, [])
+
+        def start(status: str, headers: "list[tuple[str, str]]", *exc_info: Any) -> Any:
+            for ending in endings:
+                ending.status = int(status[:3])
+            return start_response(status, headers, *exc_info)
+
+        try:
+            body = app(environ, start)
+        except BaseException:
+            for ending in endings:
+                ending.status = 500
+                ending.calls()
+            raise
+        for ending in endings:
+            body = Body(body, ending) if ending.due else body
+        return body
+
+    return follow

@@ -43,7 +43,7 @@ def skips(settings: Settings, request: Any) -> bool:
     return settings.skip is not None and bool(settings.skip(request))
 
 
-def attributes_of(settings: Settings, request: Any, ip: Optional[str], method: str, host: str, path: str) -> Dict[str, Value]:
+def attributes_of(settings: Settings, request: Any, ip: Optional[str], method: str, host: str, path: bytes) -> Dict[str, Value]:
     found: Dict[str, Value] = {"ip": ip or None, "method": method, "host": host or None, "path": path}
     if settings.attributes is not None:
         found.update(settings.attributes(request))
@@ -56,14 +56,22 @@ def refusal(decision: Decision, method: str, accept: Iterable[str]) -> Refusal:
     return Refusal(decision.status, headers, b"" if method == "HEAD" else body)
 
 
-def target_of(environ: Mapping[str, Any]) -> str:
-    """The request target of WSGI as the client sent it, where the server tells; else as it must have been."""
+def target_of(environ: Mapping[str, Any]) -> bytes:
+    """The request target of WSGI as the client sent it, where the server tells; else as it must have been. A character of
+    the environ is a byte."""
     raw = environ.get("RAW_URI") or environ.get("REQUEST_URI")
     if raw:
-        return str(raw)
+        return latin1(str(raw))
     path = quote((environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")).encode("latin-1"), SAFE) or "/"
     query = environ.get("QUERY_STRING", "")
-    return f"{path}?{query}" if query else path
+    return latin1(f"{path}?{query}" if query else path)
+
+
+def latin1(text: str) -> bytes:
+    try:
+        return text.encode("latin-1")
+    except UnicodeEncodeError:  # of a server that has decoded it
+        return text.encode("utf-8", "surrogatepass")
 
 
 class Ending:

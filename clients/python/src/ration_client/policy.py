@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import logging
 import math
+import os
 import random
 import re
 import threading
 import time
+import weakref
 from collections import OrderedDict
 from typing import Any, Callable, Dict, Optional, Set, Tuple
 
@@ -44,12 +46,31 @@ def logging_too(on_event: Callable[[str, str], None]) -> Callable[[str, str], No
     return tell
 
 
-class Warnings:
+class Locked:
+    """Has a lock, which a process that forks does not inherit: a thread that is not there any more may hold it."""
+
+    _all: "weakref.WeakSet[Locked]" = weakref.WeakSet()
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        Locked._all.add(self)
+
+    @staticmethod
+    def renew() -> None:
+        for each in Locked._all:
+            each._lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=Locked.renew)
+
+
+class Warnings(Locked):
     """In the place of a callback. Each trouble is a warning once, until rationd answers again: it may come with every request."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._told: Set[Tuple[str, str]] = set()
-        self._lock = threading.Lock()
 
     def __call__(self, name: str, detail: str) -> None:
         with self._lock:
@@ -64,7 +85,7 @@ class Warnings:
             log.info("%s: %s", name, detail)
 
 
-class LocalLimit:
+class LocalLimit(Locked):
     """A token bucket for each key, in this process. The keys used last are kept."""
 
     def __init__(self, text: str) -> None:
@@ -74,8 +95,8 @@ class LocalLimit:
                              f"'5 per 10 minutes burst 20', found {text!r}")
         self.amount, self.period = int(match[1]), float(int(match[2] or 1) * _UNITS[match[3]])
         self.burst = int(match[4] or match[1])
+        super().__init__()
         self._buckets: "OrderedDict[str, Tuple[float, float]]" = OrderedDict()
-        self._lock = threading.Lock()
 
     def take(self, key: str, cost: int, why: str) -> Decision:
         now, rate = time.monotonic(), self.amount / self.period
@@ -125,13 +146,13 @@ class Jitter:
         self._last = self.first
 
 
-class Breaker:
+class Breaker(Locked):
     """Closed; open after so many failures in a row; then one request at a time is a probe."""
 
     def __init__(self, failures: int, jitter: Jitter, events: Callable[[str, str], None]) -> None:
         self._most, self._jitter, self._events = failures, jitter, events
+        super().__init__()
         self._failed, self._probe_at = 0, 0.0
-        self._lock = threading.Lock()
         self.open = False
 
     def admit(self) -> None:

@@ -47,12 +47,13 @@ class RationMiddleware:
                 time.sleep(decision.delay)
             body = self.app(environ, start)
         except BaseException:
+            ending.status = 500  # the server's, as it has sent nothing
             ending.calls()
             raise
-        return _Body(body, ending) if ending.due else body
+        return Body(body, ending) if ending.due else body
 
 
-class _Body:
+class Body:
     """The response's own body, and what follows it."""
 
     def __init__(self, body: Iterable[bytes], ending: Ending) -> None:

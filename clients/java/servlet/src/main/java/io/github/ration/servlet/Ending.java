@@ -59,7 +59,8 @@ final class Ending implements AsyncListener {
 
     @Override
     public void onError(AsyncEvent event) {
-        failed(); // onComplete follows
+        failed();
+        tell(); // onComplete follows, but not in Tomcat if the application fails as it becomes asynchronous
     }
 
     @Override

@@ -31,9 +31,10 @@ import org.springframework.context.ConfigurableApplicationContext;
 class MiddlewareTest {
     private static final String RULES = """
             limits:
-              - {name: places, key: none, limit: 1 concurrent, when: {path: [/stream, /async]}}
+              - {name: places, key: none, limit: 1 concurrent, when: {path: [/stream, /async, /async-throw]}}
               - {name: api, key: none, limit: 1 per hour, when: {path: /api}}
               - {name: errors, key: none, limit: 2 per hour, charge_on: status 500, when: {path: [/raise, /send-error, /async-error, /async-dispatch]}}
+              - {name: once, key: none, limit: 1 per hour, charge_on: status 500, when: {path: /async-throw}}
               - {name: twice, key: none, limit: 2 per hour, when: {path: [/raise, /send-error, /async-error, /async-dispatch]}}
             """;
     private Rationd rationd;
@@ -104,6 +105,17 @@ class MiddlewareTest {
             assertEquals("2", first.headers().firstValue("X-RateLimit-Limit").orElse("none"));
             Rationd.waitFor("the charge", () -> client.check(Map.of("path", path), 0).limits().stream()
                     .allMatch(limit -> limit.remaining() == 1));
+        }
+    }
+
+    /** Tomcat answers nothing, and never says that the request is complete. */
+    @Test
+    void aServletThatFailsAsItBecomesAsynchronousIsChargedAndKeepsNoPlace() throws IOException {
+        try (Sites.Site site = site("servlet"); Socket socket = new Socket("127.0.0.1", site.port())) {
+            socket.getOutputStream().write("GET /async-throw HTTP/1.1\r\nHost: a\r\n\r\n".getBytes(StandardCharsets.US_ASCII));
+            Rationd.waitFor("the charge", () -> !client.check(Map.of("path", "/async-throw")).allowed());
+            Rationd.waitFor("the place", () -> client.check(Map.of("path", "/async-throw"), 0).limits().stream()
+                    .anyMatch(limit -> "places".equals(limit.rule()) && limit.remaining() == 1));
         }
     }
 

@@ -130,6 +130,10 @@ final class Sites {
             response.setHeader("X-Decided-By", by(request));
             switch (path) {
                 case "/async", "/async-error", "/async-dispatch" -> answerLater(request, path);
+                case "/async-throw" -> {
+                    request.startAsync();
+                    status("/raise");
+                }
                 case "/send-error" -> response.sendError(500, "as the test wants it");
                 case "/stream" -> {
                     response.getWriter().write("a");

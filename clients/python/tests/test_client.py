@@ -414,6 +414,12 @@ def test_without_a_callback_each_trouble_is_a_warning_once(daemon, caplog):
         assert wait_for(lambda: len(warnings()) > 1) and "cannot connect" in warnings()[1]
 
 
+def test_names_of_rules_are_texts(daemon):
+    with Client(url_of(daemon), deadline=5.0) as client:
+        decision = client.check({"ip": "192.0.2.99"})
+    assert decision.by == "rationd" and decision.limits and decision.rule in [limit["rule"] for limit in decision.limits]
+
+
 def test_names_in_headers_are_unique_and_quoted():
     def limit(rule):
         return {"rule": rule, "limit": 5, "remaining": 4, "reset_after": 1.2, "amount": 5, "period": 60.0}

@@ -52,6 +52,8 @@ class Decision:
         get = answer.get
         self.by, self.why, self._at, self._more = by, why, time.time(), answer
         self.allowed, self.rule, self.limits = answer["allowed"], _text(get("rule")), answer["limits"]
+        for limit in self.limits:
+            limit["rule"] = _text(limit["rule"])
         self.limit, self.remaining, self.reset_after = get("limit"), get("remaining"), get("reset_after")
         self.retry_after, self.delay, self.waited = get("retry_after"), get("delay") or 0.0, get("waited") or 0.0
         self.soft, self.shadow, self.banned = bool(get("soft")), bool(get("shadow")), bool(get("banned"))
@@ -114,7 +116,7 @@ class Decision:
         """Of a refusal: the content type and the body, as a problem document for those who accept one."""
         error = self.error or "rate_limited"
         members: Dict[str, Any] = {name: getattr(self, name) for name in _SHAPE if name != "limits"}
-        members["limits"] = [{name: _text(limit.get(name)) for name in _LIMIT_SHAPE} for limit in self.limits]
+        members["limits"] = [{name: limit.get(name) for name in _LIMIT_SHAPE} for limit in self.limits]
         members.update({name: True for name in ("banned", "paused") if getattr(self, name)})
         if self.level:
             members["level"] = self.level
@@ -159,7 +161,7 @@ def _has_shape(reply: Dict[str, Any], shape: Dict[str, Any]) -> bool:
 
 def _policy_names(limits: List[Dict[str, Any]]) -> List[str]:
     """Each only once: the second limit of a rule is "api-2", unless a rule is really called so."""
-    rules = ["".join(c if " " <= c <= "~" else "?" for c in _text(limit["rule"]) or "default") for limit in limits]
+    rules = ["".join(c if " " <= c <= "~" else "?" for c in limit["rule"] or "default") for limit in limits]
     names: List[str] = []
     for at, rule in enumerate(rules):
         name, n = rule, 2

@@ -35,7 +35,8 @@ static const char schema[] = "PRAGMA journal_mode = WAL; PRAGMA synchronous = NO
                              "CREATE INDEX IF NOT EXISTS idle ON limits (idle_at);";
 
 /* Of processes that make a new file at the same time, SQLite tells all but one that it is busy,
- * without a wait: two that wait for each other could wait for ever. So ask again, for some seconds. */
+ * without a wait: two that wait for each other could wait for ever. So ask again, for some seconds.
+ */
 static bool make_tables(sqlite3 *db)
 {
     int code = SQLITE_BUSY;

@@ -76,8 +76,9 @@ struct ration_own_algorithm {
                  struct ration_attempt *attempt);
 
     /* Undoes a charge of `units`, made age_ns ago, and says whether it could: the state, as of now,
-     * is then as if it had never been made, or stricter. What has come back by itself in the meantime
-     * must not come back again. When in doubt return false: the units are lost to the client. */
+     * is then as if it had never been made, or stricter. What has come back by itself in the
+     * meantime must not come back again. When in doubt return false: the units are lost to the
+     * client. */
     bool (*give_back)(const void *arg, const struct ration_terms *terms, void *state,
                       int64_t elapsed_ns, uint64_t units, int64_t age_ns);
 };

@@ -26,8 +26,8 @@ int rn_number_parse(const char *text, size_t len, size_t *pos, uint64_t *value,
 int rn_number_parse_duration(const char *text, size_t len, size_t *pos, int64_t *ns,
                              struct ration_error *error);
 
-/* A whole terminated text: 64M, 1G, 262144K, 1048576; K, KB and KiB are the same. False: it is none,
- * or above 64 bits. */
+/* A whole terminated text: 64M, 1G, 262144K, 1048576; K, KB and KiB are the same. False: it is
+ * none, or above 64 bits. */
 bool rn_number_parse_size(const char *text, uint64_t *bytes);
 
 /* In the largest unit that divides it; `minute`, not `1 minute`. `ns` must not be negative.

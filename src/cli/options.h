@@ -87,7 +87,7 @@ struct rn_options {
     const char *client, *period, *scope; /* of usage */
     const char *add, *remaining, *units; /* integers as text, since 0 is a value */
     const char *if_version;              /* integer as text */
-    const char *share, *replayed; /* of report */
+    const char *share, *replayed;        /* of report */
     int64_t for_ns;
     uint64_t count;      /* 20 */
     int64_t interval_ns; /* 1 s */

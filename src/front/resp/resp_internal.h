@@ -9,8 +9,9 @@
 #include "front/await/reply_queue.h"
 #include "front/front.h"
 
-/* The requests of a gateway that wait in line: the connection goes on meanwhile. One connection takes more
- * than --waiting allows by default: over several, announcements may arrive in another order. */
+/* The requests of a gateway that wait in line: the connection goes on meanwhile. One connection
+ * takes more than --waiting allows by default: over several, announcements may arrive in another
+ * order. */
 #define RN_RESP_LINE_MAX 16384
 #define RN_RESP_LINE_BUCKETS 1024 /* a power of two */
 struct rn_resp_line {

@@ -40,8 +40,8 @@ static inline struct rn_workspace *rn_workspace_take(struct rn_stripe *s)
     return w;
 }
 
-/* The rules that applied to the last request that this thread has decided, until it decides the next
- * one; the keys point into the request. NULL: it has not decided any. */
+/* The rules that applied to the last request that this thread has decided, until it decides the
+ * next one; the keys point into the request. NULL: it has not decided any. */
 static inline const struct rn_matches *rn_workspace_matches(const struct ration *r)
 {
     const struct rn_stripe *s = rn_stats_stripe(&r->stats);

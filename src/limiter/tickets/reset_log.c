@@ -38,7 +38,8 @@ int rn_reset_log_add(struct ration *r, const struct rn_limit *limit, uint64_t ke
 {
     struct rn_limit entry;
 
-    if (rn_limiter_is_remote(r) || rn_form_is_places(limit->form)) /* places are released, never given back */
+    if (rn_limiter_is_remote(r) ||
+        rn_form_is_places(limit->form)) /* places are released, never given back */
         return 0;
     init_entry(&entry, limit);
     struct rn_charge batch[] = {ask(r, RN_RESET, &entry, key, now_ns),

@@ -147,7 +147,8 @@ static void of_all_threads_one_charges_an_outcome(void **state)
     free(crew.slips);
 }
 
-/* --- outcomes with a place --------------------------------------------------------------------- */
+/* --- outcomes with a place ---------------------------------------------------------------------
+ */
 
 /* Of one account five may fail, and two at a time may try. */
 #define ACCOUNTS 30000

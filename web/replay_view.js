@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A replay that replay_file.js has read: what was refused, when, by which rules, and of whom.
+// A replay that replay_file.js has read: what was refused, when, by rule and by client.
 
 import { stackedChart } from './chart.js';
 import { empty, facts, table } from './controls.js';

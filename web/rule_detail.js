@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One rule: what it says, what it decided lately, and for whom it refuses or makes exceptions.
+// One rule: what it says, what it decided lately, which clients it refused, and its overrides.
 
 import { get, getText } from './api.js';
 import { stackedChart } from './chart.js';

@@ -219,14 +219,14 @@ func (b *breaker) fail(why string) {
 	}
 }
 
-// events are told in their order, one at a time, by whoever has no lock: the callback may ask for decisions.
+// events calls back in order, one event at a time, without a lock: the callback may ask for decisions.
 type events struct {
 	call    func(name, detail string)
 	waiting atomic.Int64
 	mu      sync.Mutex
 	list    [][2]string
 	telling bool
-	warned  [][2]string // of warn, which is told one event at a time
+	warned  [][2]string // of warn, which gets one event at a time
 }
 
 // warn is in the place of a callback. Each trouble is logged once, until rationd answers again: it may come with every request.

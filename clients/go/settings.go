@@ -29,7 +29,7 @@ type Options struct {
 	ProbeMost   time.Duration // 2 s
 	LocalKey    []string      // the first of these attributes is the key of a local limit; user, api_key, ip
 
-	// OnEvent is told what happens: connected, connect_failed, disconnected, bad_answer, error_reply, breaker_open,
+	// OnEvent gets what happens: connected, connect_failed, disconnected, bad_answer, error_reply, breaker_open,
 	// breaker_closed. It must be quick. It may ask for decisions. Without it troubles are logged, each once until
 	// rationd answers again.
 	OnEvent func(name, detail string)

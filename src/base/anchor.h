@@ -72,7 +72,7 @@ static inline int64_t rn_anchor_now(const struct rn_anchor *anchor)
 }
 
 /* From now on the time line follows no clock: wall time is the time that callers give. For a table
- * of this process alone, to which the time of a log is told. Call it before other threads use it.
+ * of this process alone, which follows the time of a log. Call it before other threads use it.
  */
 void rn_anchor_detach(struct rn_anchor *anchor);
 

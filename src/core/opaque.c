@@ -7,7 +7,7 @@
  *   [2] owed: what a late debit found no room for
  *   [3] the bytes
  *
- * The functions know no clock. They are told how much time has passed since [1], which is never
+ * The functions know no clock. They get how much time has passed since [1], which is never
  * less than nothing: a clock that steps back stands still, and a state from further ahead than
  * states last is brought back. Whatever else the operations need is made of take and give_back:
  *

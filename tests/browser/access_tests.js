@@ -53,7 +53,7 @@ export default {
         await page.getByRole('heading', { name: 'Sign in' }).waitFor();
         assert.equal(await page.evaluate(() => sessionStorage.length), 0);
     },
-    'too many wrong tokens are told in plain words': async ({ browser, rationd, keep }) => {
+    'too many wrong tokens are named in plain words': async ({ browser, rationd, keep }) => {
         const daemon = await guarded(rationd);
         const page = keep(await openPage(browser, daemon, { expect: [401, 429] }));
         await page.getByLabel('Token').waitFor();
@@ -102,7 +102,7 @@ export default {
         assert.equal(status, 403);
         assert.deepEqual(await daemon.as('read', 'GET', '/v1/shadow'), { shadow: false });
     },
-    'scope metrics is told that it is too small': async ({ browser, rationd, keep }) => {
+    'a token of scope metrics learns that its scope is too small': async ({ browser, rationd, keep }) => {
         const daemon = await guarded(rationd);
         const page = keep(await openPage(browser, daemon, { token: SECRETS.metrics }));
         await page.getByText('may only read /metrics').waitFor();

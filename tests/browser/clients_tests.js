@@ -84,7 +84,7 @@ export default {
         await page.getByText('No operator has banned anybody.').waitFor();
         assert.equal((await daemon.check(LOGIN)).banned, undefined);
     },
-    'usage and last refusals of a client are told, and bans of rules are lifted from the list': async ({
+    'usage and last refusals of a client are shown, and bans of rules are lifted from the list': async ({
         browser,
         rationd,
         keep,
@@ -161,7 +161,7 @@ export default {
         const { bans: left } = await daemon.admin('GET', '/v1/bans');
         assert.deepEqual(left, []);
     },
-    'a list that decides in the place of the rules is told, and attributes that no rule looks at': async ({
+    'a list that decides in the place of the rules is named, and so are attributes that no rule looks at': async ({
         browser,
         rationd,
         keep,

@@ -80,7 +80,7 @@ def nodes(node, inside=None):
 
 def close(document):
     """Lets no answer have a member that is not described. Callers must ignore such members, so the description
-    allows them; but there are to be none."""
+    allows them; but there must be none."""
     components = document["components"]
     bases = {node["$ref"] for node, inside in nodes(document) if inside == "allOf" and "$ref" in node}
     kept = [components["schemas"][ref.rpartition("/")[2]] for ref in bases]

@@ -283,7 +283,7 @@ def test_places_of_many_keys_go_to_the_next_in_their_lines(either, upstream):
 
 
 def test_queues_of_many_keys_have_lines_before_them(either):
-    """One of each key is told its time, and the next leaves the line when that one has gone."""
+    """One of each key gets a time, and the next leaves the line when that one has gone."""
     at = many(either, "limits:\n  - {name: api, key: user, limit: 5 per second queue 1, "
                       "queue: {size: 10, max_wait: 60s}}\n")
     with contextlib.closing(at.g.connection()) as connection:

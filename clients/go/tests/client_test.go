@@ -352,7 +352,7 @@ func TestAMistakeIsAnErrorAndStillADecision(t *testing.T) {
 	}
 }
 
-// logged is what the package log is told.
+// logged is what the package log has written.
 type logged struct {
 	mu    sync.Mutex
 	lines []string

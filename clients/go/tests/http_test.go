@@ -175,7 +175,7 @@ func TestAHandlerThatFailsHalfwayIsWhatTheClientSaw(t *testing.T) {
 	wait(t, "the report of 500", func() bool { return get(t, "GET", server.URL+"/fail").StatusCode == 429 })
 }
 
-// delaying admits each request after a delay, and remembers what it is told.
+// delaying admits each request after a delay, and remembers what it was called with.
 type delaying struct {
 	delay time.Duration
 	told  chan string

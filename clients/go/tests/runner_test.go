@@ -275,7 +275,7 @@ type run struct {
 	remembered map[string]*ration.Decision
 }
 
-// runScenario makes the site, if there is one, for each run anew.
+// runScenario makes a new site, if there is one, for each run.
 func runScenario(t *testing.T, table scenarioTable, s scenario, serve func(*testing.T, *ration.Client, map[string]any) string) {
 	r := &run{t: t, remembered: map[string]*ration.Decision{}}
 	options := optionsOf(r.startServer(table, s), s.Client)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One connection of the pool: its life, and which reply belongs to which call.
 //
-// Nothing here calls a program back: calls resolve promises, and events are told later. So no state changes in between.
+// Nothing here calls a program back: calls resolve promises, and events are delivered later. So no state changes in between.
 "use strict";
 
 const net = require("node:net");

@@ -135,8 +135,7 @@ static bool prepare(struct rn_feeds *all, struct rn_feed *s, const struct rn_log
     return true;
 }
 
-/* Logs of the same time are open at once. What is not allowed is told when a log cannot be opened.
- */
+/* Logs of the same time are open at once. If the system does not allow that, opening one fails. */
 static void allow_open_files(size_t count)
 {
     struct rlimit limit;

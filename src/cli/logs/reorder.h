@@ -24,7 +24,7 @@ struct rn_reorder_bucket {
 
 struct rn_reorder {
     uint64_t late;  /* requests that were too old, */
-    uint64_t early; /* and that left early, for want of memory */
+    uint64_t early; /* and that left early, because memory was full */
 
     uint32_t attribute_count; /* private from here on */
     size_t value_most;        /* longer values are cut */

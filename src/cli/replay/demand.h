@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define RN_DEMAND_TIERS 16                           /* of one rule that are told apart */
+#define RN_DEMAND_TIERS 16                           /* of one rule that are distinguished */
 #define RN_DEMAND_COST_MAX ((UINT64_C(1) << 56) - 1) /* more than any limit admits */
 
 struct rn_demand_event {

@@ -26,7 +26,7 @@ struct rn_pending_item {
 };
 
 struct rn_pending {
-    uint64_t dropped; /* for want of room */
+    uint64_t dropped; /* because there was no room */
 
     struct rn_pending_item *items; /* private from here on: a heap */
     size_t count, size, most;

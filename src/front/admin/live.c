@@ -37,7 +37,7 @@ struct rn_live_stream {
 
 /* --- lines ------------------------------------------------------------------------------------ */
 
-/* Of the last sample's seconds, the one that is told. */
+/* Of the last sample's seconds, the one that is written. */
 static unsigned last_of(const struct rn_timeline *h)
 {
     return h->fresh > 0 ? h->fresh - 1 : 0;

@@ -140,7 +140,7 @@ static const char *const orders[] = {
     [BY_NAME] = "name",
 };
 
-/* A rule that is to be sorted. */
+/* A rule to sort. */
 struct row {
     uint32_t index; /* in the order of the rules */
     float value;

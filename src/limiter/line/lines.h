@@ -82,7 +82,7 @@ static inline bool rn_lines_any(const struct rn_lines *lines)
 /* Whether one stands for this key. */
 bool rn_lines_stands(struct rn_lines *lines, uint64_t key);
 
-/* The same without a lock: most keys without one are told so. */
+/* The same without a lock: false for most keys without a line. */
 static inline bool rn_lines_may_stand(const struct rn_lines *lines, uint64_t key)
 {
     const struct rn_lines_gate *gate = (const void *)lines;
@@ -92,9 +92,9 @@ static inline bool rn_lines_may_stand(const struct rn_lines *lines, uint64_t key
 
 /* Whether a waiter stands there that goes before this request. `waiter` is that of the request:
  * NULL or idle, it comes after all of its rank. One that stands in this very line is not held up by
- * those before it that have their turn, too, unless it begins later than they did, for want of a
- * fiber, and would ask a shared store by another call. *wait_ns, if so: how long until its turn may
- * come. */
+ * those before it that have their turn, too. The exception: no fiber was free, so that it begins
+ * later than they did, and it would ask a shared store by another call. *wait_ns, if so: how long
+ * until its turn may come. */
 bool rn_lines_is_ahead(struct rn_lines *lines, uint64_t key, uint64_t units, uint32_t rank,
                        const struct ration_waiter *waiter, int64_t now_ns, int64_t *wait_ns);
 /* Whether somebody stands before this waiter in its line, who has been refused since they had their

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The client for asyncio. It belongs to the loop that it is first used in; in another one it begins anew."""
+"""The client for asyncio. It belongs to the loop that it is first used in; in another one it starts over."""
 
 from __future__ import annotations
 

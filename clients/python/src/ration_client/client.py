@@ -193,7 +193,7 @@ class _Connection:
             self.changed.notify_all()
 
     def await_room(self, slot: Slot) -> None:
-        """The kernel has not taken all that is to be sent: of a long command over a slow network, or as rationd does not read."""
+        """The kernel has not taken all bytes: of a long command over a slow network, or because rationd does not read."""
         sock, rest = self.socket, slot.ends - time.monotonic()
         if rest <= 0:
             self.close("it does not take commands any more")

@@ -242,7 +242,7 @@ class InProcess:
         self.close()
 
     def _refresh(self, seconds: float) -> None:
-        """Takes over the overrides and bans that rationd is told."""
+        """Takes over the overrides and bans that were set in rationd."""
         while not self._closed.wait(seconds):
             self._lib.ration_clients_refresh(c.c_void_p(self._handle), None)
 

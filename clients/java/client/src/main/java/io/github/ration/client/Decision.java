@@ -195,7 +195,7 @@ public final class Decision {
         return why == null ? "" : why;
     }
 
-    /** What the HTTP client is told, in the order of docs/headers.md. */
+    /** The headers of the response, in the order of docs/headers.md. */
     public Map<String, String> headers() {
         String family = members.get("headers") instanceof String text ? text : "both";
         boolean x = family.equals("both") || family.equals("x");

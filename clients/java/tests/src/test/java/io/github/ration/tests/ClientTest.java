@@ -227,7 +227,7 @@ class ClientTest {
         }).build()) {
             assertEquals("rationd", client.check(ASKED).by());
             client.take("ann", "no limit");
-            assertTrue(called.await(30, TimeUnit.SECONDS)); // the second one is told, too
+            assertTrue(called.await(30, TimeUnit.SECONDS)); // the second event arrives, too
         }
     }
 

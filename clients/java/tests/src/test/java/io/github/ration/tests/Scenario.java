@@ -77,7 +77,7 @@ final class Scenario {
         }
     }
 
-    // --- what is asked, and of whom -----------------------------------------------------------------
+    // --- requests and the clients that send them -----------------------------------------------------------------
 
     @SuppressWarnings("unchecked")
     private static Map<String, Object> table() {

@@ -81,12 +81,13 @@ class RedisServer:
             time.sleep(0.01)
 
     def answers(self):
-        """Whatever it says. That it listens is too little: it may yet fail to open a port."""
+        """Whatever it says, but that it is still reading its files. That it listens is too little: it may yet fail to open a port."""
         with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as s:
             s.settimeout(PATIENCE)
             s.connect(self.path)
             s.sendall(b"PING\r\n")
-            return s.recv(64) != b""
+            said = s.recv(64)
+            return said != b"" and not said.startswith(b"-LOADING")
         return False
 
     def stop(self):

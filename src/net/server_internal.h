@@ -29,6 +29,9 @@ struct rn_server {
     _Atomic int64_t *quietest_ns; /* by loop: no connection that may be closed was quiet before;
                                      0: not known yet */
     _Atomic size_t cut_from;      /* see rn_loop */
+    _Atomic size_t round_from;    /* the same, while loops are at it; 0: none is */
+    _Atomic unsigned round_left;  /* loops that are not done */
+    _Atomic int64_t round_ns;     /* when it began */
     struct rn_listener *listeners;
     struct rn_worker **workers; /* options.workers of them, while it runs */
     struct rn_loop control;

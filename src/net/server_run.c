@@ -69,8 +69,10 @@ static void on_control_woken(struct rn_loop *loop)
     for (unsigned i = 0; (crowded || cut_from != 0) && i < server->options.workers; i++) {
         struct rn_loop *worker = &server->workers[i]->loop;
 
-        atomic_store(&worker->crowded, crowded);
-        atomic_store(&worker->cut_from, cut_from);
+        if (crowded)
+            atomic_store(&worker->crowded, true);
+        if (cut_from != 0)
+            atomic_store(&worker->cut_from, cut_from);
         rn_loop_wake(worker);
     }
     if (atomic_load(&server->asked) && !atomic_load(&server->stopping)) {

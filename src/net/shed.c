@@ -12,8 +12,9 @@
  *
  * Too much incomplete input: large messages go first, those of at least half the size of
  * the largest, the oldest first, until an eighth of the room is free. If that is not
- * enough, the next round starts from a smaller size. Honest messages are usually small and
- * complete at once.
+ * enough, the next round starts from a smaller size, but not before all loops have had their part
+ * in this one: the large messages may belong to a loop that has not looked yet. Honest messages are
+ * usually small and complete at once.
  *
  * Each loop closes its own connections; other loops are asked to (server_run.c). A loop with few
  * connections must not close those that are in use while others have idle ones: each tells since
@@ -32,6 +33,7 @@
 #define FIRST_BYTE_NS (RN_SECOND_NS / 100)
 #define IN_VAIN_NS (RN_SECOND_NS / 100)
 #define ABOUT_NS (RN_SECOND_NS / 100) /* connections that are as quiet as each other, about */
+#define ROUND_NS (RN_SECOND_NS / 10)  /* a loop that has not looked by then is busy: go on */
 
 /* The oldest of the connections that were offered, sorted by age. */
 struct picked {
@@ -202,6 +204,21 @@ static void end_from(struct rn_loop *loop, size_t bytes)
     }
 }
 
+/* False: another round is under way, or begins at this moment in another thread. */
+static bool begin_round(struct rn_server *server, int64_t now_ns)
+{
+    size_t none = 0;
+    int64_t began_ns = atomic_load(&server->round_ns);
+
+    if (atomic_compare_exchange_strong(&server->round_from, &none, SIZE_MAX))
+        atomic_store(&server->round_ns, now_ns);
+    else if (now_ns - began_ns < ROUND_NS ||
+             !atomic_compare_exchange_strong(&server->round_ns, &began_ns, now_ns))
+        return false;
+    atomic_store(&server->round_left, server->options.workers + 1); /* and the control loop */
+    return true;
+}
+
 void rn_shed_count_input(struct rn_conn *conn, size_t bytes)
 {
     struct rn_server *server = conn->loop->server;
@@ -216,9 +233,14 @@ void rn_shed_count_input(struct rn_conn *conn, size_t bytes)
     if (atomic_load_explicit(&server->unfinished, memory_order_relaxed) <=
         server->options.input_max)
         return;
+    if (!begin_round(server, conn->loop->wheel.now_ns)) {
+        end_from(conn->loop, atomic_load(&server->round_from));
+        return;
+    }
     size_t from = atomic_exchange(&server->largest, 0) / 2;
 
     from = from > 0 ? from : 1;
+    atomic_store(&server->round_from, from);
     end_from(conn->loop, from);
     atomic_store(&server->cut_from, from);
     rn_loop_wake(&server->control);
@@ -230,6 +252,9 @@ void rn_shed_as_asked(struct rn_loop *loop)
 
     if (atomic_exchange(&loop->crowded, false) && rn_conn_quota_is_full(loop->server->quota))
         rn_shed_quiet(loop, false);
-    if (from > 0)
-        end_from(loop, from);
+    if (from == 0)
+        return;
+    end_from(loop, from);
+    if (atomic_fetch_sub(&loop->server->round_left, 1) == 1)
+        atomic_store(&loop->server->round_from, 0);
 }

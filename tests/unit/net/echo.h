@@ -92,6 +92,8 @@ static inline void echo_line(struct rn_conn *conn, const char *line, size_t len)
         echo_hold(echo, atoi(text + 5), text[0] == 's');
     } else if (strncmp(text, "big ", 4) == 0) {
         echo_big(conn, (size_t)atol(text + 4));
+    } else if (strncmp(text, "sleep ", 6) == 0) { /* the whole loop */
+        usleep((useconds_t)atoi(text + 6) * 1000);
     } else if (strcmp(text, "quit\n") == 0) {
         rn_buf_put_literal(rn_conn_out(conn), "bye\n");
         rn_conn_close(conn);

@@ -2,6 +2,7 @@
 /* A server and clients that do not behave: slow, silent, greedy, too many. */
 #include <fcntl.h>
 #include <malloc.h>
+#include <netinet/tcp.h>
 #include <sys/resource.h>
 #include <time.h>
 
@@ -421,6 +422,40 @@ static void a_large_unfinished_message_goes_when_there_are_too_many(void **state
     stop_server(&r);
 }
 
+/* The large ones belong to a loop that is busy. */
+static void a_small_unfinished_message_stays_until_all_loops_have_looked(void **state)
+{
+    struct running r;
+    char text[3900];
+    int large[2], at_once = 1;
+
+    (void)state;
+    memset(text, 'x', sizeof text);
+    start_with(&r, (struct rn_server_options){.workers = 2, .input_max = 8000}, 0, 0, 0);
+    int busy = dial_loop(&r, '1'), small = dial_loop(&r, '0');
+    assert_int_equal(setsockopt(small, IPPROTO_TCP, TCP_NODELAY, &at_once, sizeof at_once), 0);
+    for (int i = 0; i < 2; i++) {
+        large[i] = dial_loop(&r, '1');
+        say_bytes(large[i], text, sizeof text);
+    }
+    wait_for(rn_server_unfinished(r.server) == 7800);
+    say(busy, "sleep 60\n");
+    say_bytes(small, text, 300);
+    wait_for(rn_server_unfinished(r.server) != 7800); /* too much: the other loop is asked */
+    say_bytes(small, text, 300);
+    wait_for(counts_of(&r, "tcp").swamped >= 1);
+    say(small, "\n");
+    for (int i = 0; i < 600; i++)
+        expect(small, "x");
+    expect(small, "\n");
+    wait_for(rn_server_unfinished(r.server) <= 8000);
+    for (int i = 0; i < 2; i++)
+        close(large[i]);
+    close(small);
+    close(busy);
+    stop_server(&r);
+}
+
 static void one_address_cannot_take_all_connections(void **state)
 {
     struct running r;
@@ -591,6 +626,7 @@ int main(void)
         cmocka_unit_test(a_connection_that_has_just_come_stays),
         cmocka_unit_test(a_connection_that_never_sends_makes_room),
         cmocka_unit_test(a_large_unfinished_message_goes_when_there_are_too_many),
+        cmocka_unit_test(a_small_unfinished_message_stays_until_all_loops_have_looked),
         cmocka_unit_test(one_address_cannot_take_all_connections),
         cmocka_unit_test(without_file_descriptors_accepting_waits),
         cmocka_unit_test(an_idle_connection_costs_little_memory),

@@ -108,11 +108,23 @@ def test_without_threads_the_policy_decides_until_there_are_some(daemon):
             time.sleep(0.01)
 
 
+def bind_beside(port):
+    """A socket on the port of rationd, at another address where it is free."""
+    for address in (f"127.0.0.{n}" for n in range(2, 255)):
+        beside = socket.socket()
+        try:
+            beside.bind((address, port))
+            return beside
+        except OSError:
+            beside.close()
+    raise AssertionError(f"port {port} is free nowhere")
+
+
 def test_of_two_addresses_of_a_name_one_may_be_dead(daemon):
     class Loop(asyncio.SelectorEventLoop):
         async def getaddrinfo(self, host, port, **_):
             assert host == "rationd.test"
-            return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (each, port)) for each in ("127.0.0.2", "127.0.0.1")]
+            return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (each, port)) for each in (dead.getsockname()[0], "127.0.0.1")]
 
     async def main(port):
         async with AsyncClient(f"ration://rationd.test:{port}", deadline=5.0) as client:
@@ -120,13 +132,12 @@ def test_of_two_addresses_of_a_name_one_may_be_dead(daemon):
 
     port = int(url_of(daemon).rpartition(":")[2])
     with contextlib.ExitStack() as stack:
-        dead = stack.enter_context(socket.socket())
-        dead.bind(("127.0.0.2", port))
+        dead = stack.enter_context(bind_beside(port))
         dead.listen(0)
         for _ in range(8):  # more than it holds: later ones get no answer at all
             full = stack.enter_context(socket.socket())
             full.setblocking(False)
-            full.connect_ex(("127.0.0.2", port))
+            full.connect_ex(dead.getsockname())
         loop = stack.enter_context(contextlib.closing(Loop()))
         assert loop.run_until_complete(main(port)) == "rationd"
 

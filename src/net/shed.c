@@ -207,14 +207,17 @@ static void end_from(struct rn_loop *loop, size_t bytes)
 /* False: another round is under way, or begins at this moment in another thread. */
 static bool begin_round(struct rn_server *server, int64_t now_ns)
 {
-    size_t none = 0;
-    int64_t began_ns = atomic_load(&server->round_ns);
+    size_t from = 0;
 
-    if (atomic_compare_exchange_strong(&server->round_from, &none, SIZE_MAX))
+    if (atomic_compare_exchange_strong(&server->round_from, &from, SIZE_MAX)) {
         atomic_store(&server->round_ns, now_ns);
-    else if (now_ns - began_ns < ROUND_NS ||
-             !atomic_compare_exchange_strong(&server->round_ns, &began_ns, now_ns))
-        return false;
+    } else {
+        int64_t began_ns = atomic_load(&server->round_ns);
+
+        if (from == SIZE_MAX || now_ns - began_ns < ROUND_NS ||
+            !atomic_compare_exchange_strong(&server->round_ns, &began_ns, now_ns))
+            return false;
+    }
     atomic_store(&server->round_left, server->options.workers + 1); /* and the control loop */
     return true;
 }
@@ -234,7 +237,10 @@ void rn_shed_count_input(struct rn_conn *conn, size_t bytes)
         server->options.input_max)
         return;
     if (!begin_round(server, conn->loop->wheel.now_ns)) {
-        end_from(conn->loop, atomic_load(&server->round_from));
+        size_t size = atomic_load(&server->round_from);
+
+        if (size != 0) /* else it has just ended */
+            end_from(conn->loop, size);
         return;
     }
     size_t from = atomic_exchange(&server->largest, 0) / 2;
